@@ -30,7 +30,7 @@ _LABELS = {0: "good", 1: "bad", "pass": "good", "fail": "bad"}
 
 def _marks(row: Row) -> set[str]:
     texts = [*row["contexts"], row.get("query") or ""]
-    numbers = ContextNumbers(texts)
+    numbers = ContextNumbers(row["contexts"], row.get("query") or "")
     wording = ContextWording(texts, numbers.by_text)
     reading = read_answer(row["answer"])
     claims = [reading.text[each.start : each.end] for each in reading.statements if each.kind == "claim"]

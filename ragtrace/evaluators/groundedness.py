@@ -162,12 +162,12 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="12",
+        version="13",
         source=source,
     )
 
 
-@_model(0.45, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+@_model(0.52, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
 def faithfulness(trace: Trace) -> Score:
     """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
     probabilities. At the threshold at most 5 % of dev's good answers fail, at most 15 % of each set and 10 % of those

@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "b4f1a6dcd5cd1547b14d85ba00fa6615bba492040f47b15381327ace86a3d602",
+        "fae3d32a4f9188879ef185cc9586a412df132b172c02de6d1b067497c13ce5a7",
     ),
     "names": (
         None,
@@ -54,7 +54,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "claim_comparison": (
         None,
         "claim_comparison.onnx",
-        "f215ae4fd644585a6b1224bdb3a4193496cc45cde08090ee5572e8624253c909",
+        "40112821ac4ea9289530655a6a81c381a582bcd6401a7973120c18cb4c981a68",
     ),
     "summac": (
         None,

@@ -1,7 +1,8 @@
 """A claim compared with its closest passage: which words, numbers, names, negations and orders differ.
 
 The groundedness head encodes answer and context separately and looks for what the answer says. This comparison works in
-both directions, so it sees a negation or a number that only the passage has. Small boosted trees
+both directions, so it sees a negation or a number that only the passage has. Counts and lengths of the claim alone are
+no features: they tell writers apart, not true from false. Small boosted trees
 (`claim_comparison.onnx`, trained by `training/entailment/train.py`) read these features.
 """
 
@@ -17,7 +18,10 @@ from ragtrace.models.claim_bindings import bindings
 from ragtrace.models.claim_contrasts import Features, negations, neighbours, order, polarity, slots, wording
 from ragtrace.models.claim_words import SAME, Words
 from ragtrace.models.embedding import open_session
+from ragtrace.text.dropped_negations import ContextDenials
 from ragtrace.text.quantities import Quantity, missing
+from ragtrace.text.unstated_numbers import ContextNumbers
+from ragtrace.text.worked_out_numbers import calculates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +96,7 @@ def _coverage(c: AlignedClaim) -> Features:
     }
     for name, of_words in (("sentence", best), ("passage", passage), ("asked", np.where(in_question, 1, best))):
         features |= _lowest(of_words, name)
-    return features | _sizes(c)
+    return features | _copied(c)
 
 
 def _lowest(cover: NDArray[np.float32], name: str) -> Features:
@@ -108,19 +112,15 @@ def _lowest(cover: NDArray[np.float32], name: str) -> Features:
     }
 
 
-def _sizes(c: AlignedClaim) -> Features:
-    """How long claim and closest sentence are, what of the sentence the claim says, and the longest copy."""
+def _copied(c: AlignedClaim) -> Features:
+    """What of the closest sentence the claim says, and the longest copy."""
     import numpy as np
 
     sentence, alike = c.sentences[c.closest], c.alike[c.closest]
     back = alike.max(0) if alike.size else np.zeros(len(sentence.content))
     return {
-        "words": len(c.claim.content),
-        "sentence_words": len(sentence.content),
-        "sentences": len(c.sentences),
         "sentence_said": float((back >= 0.8).mean()) if len(back) else 0.0,
         "sentence_unsaid": float((back < _ALIKE).sum()),
-        "length": len(c.claim.words) / max(1, len(sentence.words)),
         "run": _longest_run(c.claim, sentence) / max(1, len(c.claim.words)),
     }
 
@@ -144,14 +144,23 @@ def _quantities(c: AlignedClaim) -> Features:
     of_passage = [q for sentence in c.sentences for q in sentence.quantities]
     elsewhere = missing(c.claim.quantities, (*of_sentence, *of_query))
     rivals: list[Quantity] = missing(of_sentence, c.claim.quantities)
+    numbers = ContextNumbers([chunk.text for chunk in c.chunks], c.query.text)
     return {
-        "quantities": len(c.claim.quantities),
         "quantities_not_in_passage": len(missing(c.claim.quantities, (*of_passage, *of_query))),
         "quantities_elsewhere": len(elsewhere),
         "quantity_rivals": len(rivals),
         "quantity_rivals_of_kind": sum(any(r.kind == q.kind for r in rivals) for q in elsewhere),
         "quantity_exchanged": bool(elsewhere) and bool(rivals),
+        "number_unstated": numbers.unstated_in(c.claim.text) is not None,
+        "calculates": calculates(c.claim.text, ""),
+        "calculates_as_asked": calculates("", c.query.text),
     }
+
+
+def _denials(c: AlignedClaim) -> Features:
+    """Whether the claim affirms what the passage denies."""
+    place = ContextDenials([chunk.text for chunk in c.chunks]).affirmed_in(c.claim.text, c.query.text)
+    return {"affirms_denial": place is not None}
 
 
 def _names(c: AlignedClaim) -> Features:
@@ -163,7 +172,6 @@ def _names(c: AlignedClaim) -> Features:
     own = c.claim.stems | c.query.stems
     sentence = c.sentences[c.closest].content
     return {
-        "names": len(names),
         "names_not_in_passage": float((passage[names] < SAME).sum()),
         "names_elsewhere": float((c.cover[c.closest][names] < SAME).sum()),
         "name_rivals": sum(w.is_name and not w.is_number and w.stem not in own for w in sentence),
@@ -185,7 +193,6 @@ def _asked(c: AlignedClaim) -> Features:
         "asked_is_closest": best == c.closest,
         "question_covered": c.covered[of_question],
         "question_is_both": of_question == best,
-        "question_words": len(c.query.stems),
         "question_kind": kinds.index(True) + 1 if True in kinds else 0,
     }
     return features | _unsaid(c, best)
@@ -206,7 +213,20 @@ def _unsaid(c: AlignedClaim, sentence: int) -> Features:
     }
 
 
-_GROUPS = (_coverage, _quantities, _names, negations, polarity, wording, order, neighbours, slots, _asked, bindings)
+_GROUPS = (
+    _coverage,
+    _quantities,
+    _denials,
+    _names,
+    negations,
+    polarity,
+    wording,
+    order,
+    neighbours,
+    slots,
+    _asked,
+    bindings,
+)
 _trees = Lazy(ClaimComparison)
 
 

@@ -46,10 +46,7 @@ def negations(c: AlignedClaim) -> Features:
     others = [i for i in range(len(c.sentences)) if i != first]
     second = max(others, key=c.covered.__getitem__) if others else first
     return {
-        "negations": len(c.claim.negations),
-        "sentence_negations": len(sentence.negations),
         "one_side_negated": bool(c.claim.negations) != bool(sentence.negations),
-        "passage_negations": sum(len(s.negations) for s in c.sentences),
         "negation_lost": _unmatched(sentence, c.claim),
         "negation_new": _unmatched(c.claim, sentence),
         "negation_of_second_lost": _unmatched(c.sentences[second], c.claim) * c.covered[second] if others else 0.0,
@@ -83,13 +80,11 @@ def polarity(c: AlignedClaim) -> Features:
     own = [place for place in c.claim.negations if place >= skipped]
     sentence = c.sentences[c.closest_to_both]
     features: Features = {
-        "own_negations": len(own),
         "asked_sentence_negations": len(sentence.negations),
         "yes": yes,
         "no": no,
         "yes_to_negation": yes * len(sentence.negations),
         "no_without_negation": no and not sentence.negations,
-        "question_negations": len(c.query.negations),
         "asked_one_side_negated": bool(own or no) != bool(sentence.negations),
     }
     for name, k in (("sentence", c.closest), ("asked", c.closest_to_both)):
@@ -161,7 +156,7 @@ def order(c: AlignedClaim) -> Features:
     sentence = [word.stem for word in c.sentences[c.closest].content]
     once = [sentence.index(word.stem) for word in c.claim.content if sentence.count(word.stem) == 1]
     steps = [b < a for a, b in pairwise(once)]
-    return features | {"steps": len(steps), "steps_back": sum(steps), "share_back": sum(steps) / max(1, len(steps))}
+    return features | {"steps_back": sum(steps), "share_back": sum(steps) / max(1, len(steps))}
 
 
 def _slot_places(words: Words) -> Iterator[int]:
@@ -213,7 +208,6 @@ def slots(c: AlignedClaim) -> Features:
             worst_sentence = max(worst_sentence, max(n for _, n in rivals) - max(n for _, n in own))
             rank = max(rank, sum(near > nearest for near, _ in rivals))
     return {
-        "slots": len(new[:_SLOTS]),
         "slots_absent": absent,
         "slot_of_rival": worst,
         "slot_of_rival_sentence": worst_sentence,

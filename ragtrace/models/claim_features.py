@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from ragtrace.models.answer_features import logit
 from ragtrace.models.closest_passage import stems
+from ragtrace.text.dropped_negations import ContextDenials
+from ragtrace.text.misplaced_numbers import ContextPlaces
 from ragtrace.text.opposites import Opposites
 from ragtrace.text.quantities import missing, quantities
 from ragtrace.text.reversals import ContextWording
@@ -75,8 +77,10 @@ class ContextFacts:
         texts = [chunk[:_READ] for chunk in chunks]
         self._sentences = [t[s.start : s.end] for t in texts for s in split(t, _SENTENCES)][:_SENTENCES]
         self._stems = [stems(sentence) for sentence in self._sentences]
-        self.numbers = ContextNumbers((*texts, query))
+        self.numbers = ContextNumbers(texts, query)
         self.wording = ContextWording((*texts, query), self.numbers.by_text)
+        self.denials = ContextDenials(texts)
+        self.places = ContextPlaces(texts, self.numbers.by_text[:-1])
         self.opposites = Opposites(texts)
         self.stems = stems(query).union(*self._stems)
         self.part = min(1.0, _WHOLE / max(1, sum(map(len, texts))))

@@ -52,9 +52,9 @@ _DOUBT = 3.0
 contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number (`benchmarks/claim_marks.py`); the
 other features have a part of it already."""
 _REVERSED = -2.0
-"""The highest log-odds of a claim with a reversed change, the opposite of a word, or a word that the context has
-negated. Of the answers of dev and of the training sets nearly all that have one are bad
-(docs/models/groundedness.md)."""
+"""The highest log-odds of a claim with a reversed change, the opposite of a word, a word that the context has negated,
+a denial that it affirms, or a number of another text. Of the answers of dev and of the training sets nearly all that
+have one are bad (docs/models/groundedness.md)."""
 _PIECE = 0.35
 """Probability from which a piece is pointed at as unsupported; from dev, for the spans' F1."""
 
@@ -161,6 +161,8 @@ class SupportModel:
                 facts.wording.reversed_change_in(text)
                 or facts.opposites.opposite_in(text)
                 or facts.wording.reversed_word_in(text)
+                or facts.denials.affirmed_in(text, question.query)
+                or facts.places.misplaced_in(text, question.query)
                 for text in texts
             ]
             doubts = [facts.numbers.unstated_in(text) for text in texts]

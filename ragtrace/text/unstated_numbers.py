@@ -1,8 +1,8 @@
 """Numbers of a claim that its context does not hold: neither as they are nor converted, rounded or worked out.
 
 Few claims are concerned, and nearly all of them are wrong, so each rule here is on the side of the claim: the number of
-a passage or of a list's item is no statement, a small plain number may be a count, and a result may be one of sums and
-differences that the context does not show.
+a passage, of a list's item or of an example is no statement, a small plain number may be a count, and a result may be
+one that the context does not show.
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations, islice, pairwise
 
 from ragtrace.text.quantities import Quantity, StatedNumber, missing, stated_numbers
+from ragtrace.text.worked_out_numbers import calculates, factors, is_worked_out
 
 _READ = 4_000
 """Numbers of a context that are read."""
 _CHECKED = 20
 """Numbers of a claim that are looked up."""
 _WORKED_OUT = 40
-"""Numbers of a context from which a result may be worked out."""
+"""With more numbers in the context, some sum of two of them is near to any value."""
 _COUNTS = 12
 """Plain whole numbers up to this one may count what the context lists."""
 _REFERENCES = 40
 _MONTHS = 12
 _HALF_DAY = 720
+_HOURS_OF_DAY = 24
+_DAYS_OF_MONTH = 31
+"""A plain number of the question or the claim up to this one may be a factor: of days, people or pieces."""
 _TIMES = frozenset({"time", "months"})
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _CLOCK = re.compile(r"\b([01]?\d|2[0-4]):([0-5]?\d)\b")
@@ -44,21 +48,19 @@ _ABOUT = re.compile(
     r"|~)\s*[€$£]?\s*$",
     re.I,
 )
-_RESULT = re.compile(
-    r"\b(?:so|thus|totals?|sum|altogether|combined|differ|grew|increas|decreas|rose|fell|drop|higher|lower|more|less"
-    r"|fewer|per|each|average|years? later|earlier|after|sav(?:es?|ing)|means|equal|which is|that is|percent)"
-    r"|%|\bi\.e\.",
-    re.I,
-)
 _YEARS = re.compile(r"\b\d{4}[-–/]$")
 """Before the last two digits of "2018-19"."""
+_EXAMPLE = re.compile(r"\b(?:for (?:example|instance)\b|e\.g\.)", re.I)
+_AROUND_THE_CLOCK = re.compile(r"/7\b")
 _RANGE = re.compile(r"\s*(?:and|to|or|[-–])\s*", re.I)
 
 
 class ContextNumbers:
     """The numbers of a context."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], query: str = "") -> None:
+        """`query` is the question: what it states is held, too, and its amounts may be calculated with."""
+        self._query = query
         self.by_text: list[list[StatedNumber]] = []
         """Its numbers, in their order."""
         self.quantities: list[Quantity] = []
@@ -67,7 +69,7 @@ class ContextNumbers:
         self._clocks: set[float] = set()  # minutes, without the half of the day
         values: set[float] = set()
         untimed: set[float] = set()
-        for text in texts:
+        for text in (*texts, query):
             numbers = list(islice(stated_numbers(text), _READ))
             self.by_text.append(numbers)
             self.quantities += [number.quantity for number in numbers]
@@ -88,9 +90,23 @@ class ContextNumbers:
         """Returns the start and the end of the claim's first number that the context does not hold, or None."""
         numbers = list(islice(stated_numbers(claim), _CHECKED))
         for number, readings in zip(numbers, _readings(claim, numbers), strict=True):
-            if not _is_exempt(claim, number) and not self._holds(claim, number, readings):
+            if is_exempt(claim, number) or self._holds(claim, number, readings):
+                continue
+            if not self._is_result(claim, number, numbers):
                 return number.start, number.end
         return None
+
+    def _is_result(self, claim: str, number: StatedNumber, numbers: Sequence[StatedNumber]) -> bool:
+        """Whether the claim may work the number out from those of one text, the question and its own."""
+        if number.quantity.kind == "clock" or not calculates(claim, self._query):
+            return False
+        value = number.value
+        if len(self._values) <= _WORKED_OUT and _is_sum(value, self._values):
+            return True
+        *of_texts, of_query = self.by_text
+        given = [n.value for n in of_query] + [n.value for n in numbers if n.value != value]
+        by = factors(f"{claim} {self._query[:_READ]}") | {each for each in given if each <= _DAYS_OF_MONTH}
+        return any(is_worked_out(value, given + [n.value for n in own], by) for own in of_texts if own)
 
     def _holds(self, claim: str, number: StatedNumber, readings: Sequence[Quantity]) -> bool:
         value, quantity = number.value, number.quantity
@@ -100,9 +116,9 @@ class ContextNumbers:
         values = self._untimed if quantity.kind in _TIMES else self._values
         if _has(values, value) or len(missing(readings, self._readings)) < len(readings):
             return True
-        if _has_rounded(values, value) or (_ABOUT.search(claim, 0, number.start) and _has(values, value, 0.05)):
-            return True
-        return _RESULT.search(claim) is not None and _is_result(value, self._values[:_WORKED_OUT])
+        return _has_rounded(values, value) or (
+            _ABOUT.search(claim, 0, number.start) is not None and _has(values, value, 0.05)
+        )
 
 
 def _has(values: Sequence[float], value: float, tolerance: float = 0.005) -> bool:
@@ -133,12 +149,14 @@ def _readings(text: str, numbers: Sequence[StatedNumber]) -> list[list[Quantity]
     return readings
 
 
-def _is_exempt(claim: str, number: StatedNumber) -> bool:
+def is_exempt(claim: str, number: StatedNumber) -> bool:
     """Whether a number says nothing of the context: of a list's item or a passage, of the answer itself, or a count."""
     value, is_plain = number.value, number.quantity.kind == "number"
     is_whole = value == int(value) if math.isfinite(value) else False
     before, after = claim[max(0, number.start - 30) : number.start], claim[number.end : number.end + 20]
     if value in (0.5, 1.0) or not math.isfinite(value) or (is_plain and is_whole and value <= _COUNTS):
+        return True
+    if _EXAMPLE.search(claim, 0, number.start) or (value == _HOURS_OF_DAY and _AROUND_THE_CLOCK.match(after)):
         return True
     if (
         _YEARS.search(before)
@@ -149,7 +167,7 @@ def _is_exempt(claim: str, number: StatedNumber) -> bool:
     return is_whole and value <= _REFERENCES and is_plain and _REFERENCE.search(before) is not None
 
 
-def _is_result(value: float, values: Sequence[float]) -> bool:
+def _is_sum(value: float, values: Sequence[float]) -> bool:
     """Whether the value is the sum or the difference of two values, or what twelve months of one of them are."""
 
     def near(other: float) -> bool:

@@ -135,7 +135,7 @@ def claim_weights(found: list[Row], strength: float) -> np.ndarray:
             bad += [bool(row["label"])] * len(row["claims"])
             sets += [row["set"]] * len(row["claims"])
     names = np.array(sets)
-    size = {"ragtruth_kept": 4.0, "cases": 0.7, "harder_cases": 1.0, "rag": 1.0, "rag_long_pairs": 0.5}
+    size = {"ragtruth_kept": 4.0, "cases": 0.7, "harder_cases": 3.0, "rag": 1.0, "rag_long_pairs": 0.5}
     weight = np.array([size.get(s, 0.6) / (names == s).sum() for s in sets]) * len(sets) / 10
     return fit(np.array(x), np.array(bad), weight, strength)
 
