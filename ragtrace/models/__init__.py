@@ -29,7 +29,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "groundedness_calibration": (
         None,
         "groundedness.npz",
-        "fae3d32a4f9188879ef185cc9586a412df132b172c02de6d1b067497c13ce5a7",
+        "0e6713eca0019b02171d08efe1daf8b91c8cad7870817b5d3f90fcf6e278ee0a",
     ),
     "names": (
         None,
@@ -54,7 +54,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "claim_comparison": (
         None,
         "claim_comparison.onnx",
-        "40112821ac4ea9289530655a6a81c381a582bcd6401a7973120c18cb4c981a68",
+        "b82f6a8ea603e98559962fcf217590c566f9b1ce06db21b600c05381aced10b2",
     ),
     "summac": (
         None,

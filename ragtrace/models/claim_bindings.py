@@ -142,10 +142,10 @@ def _rivals(c: AlignedClaim, units: Sequence[Words], *, is_number: bool) -> NDAr
     """(places,) which have another number, or another name, than claim and question."""
     import numpy as np
 
-    known = c.claim.stems | c.query.stems
+    stems = c.claim.stems | c.query.stems
     return np.array(
         [
-            any(w.is_number == is_number and (w.is_number or w.is_name) and w.stem not in known for w in unit.content)
+            any(w.is_number == is_number and (w.is_number or w.is_name) and w.stem not in stems for w in unit.content)
             for unit in units
         ],
         bool,

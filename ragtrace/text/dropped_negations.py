@@ -17,7 +17,7 @@ _READ = 4_000
 """Characters of a context at most: a longer one may affirm elsewhere in other words what it denies here."""
 _CLAIM = 600
 _STEM = 5
-_SAID = 0.6
+_MIN_SHARE = 0.6
 """Share of a denied clause that the claim says at least."""
 _MORE = 3
 """Words at most that a claim has and neither the sentence with the denial nor the question."""
@@ -67,20 +67,20 @@ class ContextDenials:
         question."""
         if not self._denials or len(claim) > _CLAIM or _NEGATIVE.search(claim):
             return None
-        own, asked = _stems(_tokens(claim)), _stems(_tokens(query[:_CLAIM]))
+        own, query_stems = _stems(_tokens(claim)), _stems(_tokens(query[:_CLAIM]))
         for denial in self._denials:
-            if denial.first in own and self._is_affirmed(denial, own, asked):
+            if denial.first in own and self._is_affirmed(denial, own, query_stems):
                 matches = _TOKEN.finditer(claim)
                 return next(m.span() for m in matches if _stem(m.group()) == denial.first)
         return None
 
-    def _is_affirmed(self, denial: _Denial, own: frozenset[str], asked: frozenset[str]) -> bool:
+    def _is_affirmed(self, denial: _Denial, own: frozenset[str], query_stems: frozenset[str]) -> bool:
         common = denial.words & own
         if len(common) < 2 or any(common <= sentence for sentence in self._affirmed):
             return False
         if denial.is_heading:
-            return len(own - common - asked) <= _MORE
-        return len(common) >= _SAID * len(denial.words) and len(own - denial.sentence - asked) <= _MORE
+            return len(own - common - query_stems) <= _MORE
+        return len(common) >= _MIN_SHARE * len(denial.words) and len(own - denial.sentence - query_stems) <= _MORE
 
 
 def _denials(tokens: Sequence[str]) -> list[_Denial]:

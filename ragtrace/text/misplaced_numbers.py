@@ -41,23 +41,25 @@ class ContextPlaces:
         if not self._texts or calculates(claim, "") or _COMPARED.search(query):
             return None
         numbers = list(islice(stated_numbers(claim), _CHECKED))
-        asked = list(islice(stated_numbers(query), _CHECKED))
+        of_query = list(islice(stated_numbers(query), _CHECKED))
         target = _stems(claim) | _stems(query)
         for number in numbers:
-            if is_exempt(claim, number) or any(_is_same(number, other) for other in asked):
+            if is_exempt(claim, number) or any(_is_same(number, other) for other in of_query):
                 continue
             rest = target - _stems(claim[number.start : number.unit_end])
-            if self._is_misplaced(number, rest, [*numbers, *asked]):
+            if self._is_misplaced(number, rest, [*numbers, *of_query]):
                 return number.start, number.end
         return None
 
-    def _is_misplaced(self, number: StatedNumber, rest: frozenset[str], known: Sequence[StatedNumber]) -> bool:
+    def _is_misplaced(
+        self, number: StatedNumber, rest: frozenset[str], of_claim_and_query: Sequence[StatedNumber]
+    ) -> bool:
         """Whether another text has more of the other words than each text that holds the number, and a rival of it."""
         holds = [any(_is_same(number, other) for other in own) for _, own in self._texts]
         rivals = [
             words & rest
             for (words, own), is_held in zip(self._texts, holds, strict=True)
-            if not is_held and any(_is_rival(other, number, known) for other in own)
+            if not is_held and any(_is_rival(other, number, of_claim_and_query) for other in own)
         ]
         places = [words & rest for (words, _), is_held in zip(self._texts, holds, strict=True) if is_held]
         return bool(places) and all(any(place < rival for rival in rivals) for place in places)
@@ -67,10 +69,10 @@ def _is_same(number: StatedNumber, other: StatedNumber) -> bool:
     return number.value == other.value or same(number.quantity, other.quantity)
 
 
-def _is_rival(other: StatedNumber, number: StatedNumber, known: Sequence[StatedNumber]) -> bool:
+def _is_rival(other: StatedNumber, number: StatedNumber, of_claim_and_query: Sequence[StatedNumber]) -> bool:
     """Whether it is another quantity of the same kind, of which neither claim nor question speaks."""
     is_of_kind = other.quantity.kind == number.quantity.kind
-    return is_of_kind and not any(same(other.quantity, each.quantity) for each in known)
+    return is_of_kind and not any(same(other.quantity, each.quantity) for each in of_claim_and_query)
 
 
 def _stems(text: str) -> frozenset[str]:

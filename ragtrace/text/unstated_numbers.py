@@ -104,9 +104,9 @@ class ContextNumbers:
         if len(self._values) <= _WORKED_OUT and _is_sum(value, self._values):
             return True
         *of_texts, of_query = self.by_text
-        given = [n.value for n in of_query] + [n.value for n in numbers if n.value != value]
-        by = factors(f"{claim} {self._query[:_READ]}") | {each for each in given if each <= _DAYS_OF_MONTH}
-        return any(is_worked_out(value, given + [n.value for n in own], by) for own in of_texts if own)
+        others = [n.value for n in of_query] + [n.value for n in numbers if n.value != value]
+        by = factors(f"{claim} {self._query[:_READ]}") | {each for each in others if each <= _DAYS_OF_MONTH}
+        return any(is_worked_out(value, others + [n.value for n in own], by) for own in of_texts if own)
 
     def _holds(self, claim: str, number: StatedNumber, readings: Sequence[Quantity]) -> bool:
         value, quantity = number.value, number.quantity

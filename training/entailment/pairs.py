@@ -127,6 +127,31 @@ def of_cases(path: Path) -> list[Row]:
     return list({(p["claim"], p["query"], p["passage"]): p for p in pairs}.values())
 
 
+def foreign_answers(path: Path) -> list[tuple[int, str, str]]:
+    """(number of the case, a question of it, a right answer to a question of another case); two for each case."""
+    cases = rows(path)
+    answers = [[i["a"] for i in case["items"] if i["ok"] and 4 <= len(i["a"].split()) <= 25] for case in cases]
+    chosen = []
+    for number, case in enumerate(cases):
+        other = answers[(number + len(cases) // 2) % len(cases)]
+        chosen += [(number, item["q"], answer) for item, answer in zip(case["items"][:2], other[1:3], strict=False)]
+    return chosen
+
+
+def of_foreign_answers(path: Path) -> list[Row]:
+    """Claims that have nothing to do with their question and context."""
+    cases = rows(path)
+    segments = [Segments(case["contexts"]) for case in cases]
+    return [
+        {
+            **pair("cases", f"{path.stem}-{n}", text, query, segments[n].passage(text, query), UNSUPPORTED),
+            "kind": "foreign",
+        }
+        for n, query, answer in foreign_answers(path)
+        for text in [answer[s.start : s.end] for s in statements(answer) if s.kind == "claim"][:1]
+    ]
+
+
 def balanced(pairs: list[Row], limit: int, chance: random.Random) -> list[Row]:
     """As many supported pairs as others, at most `limit` of each."""
     good = [p for p in pairs if p["label"] == SUPPORTED]

@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnxruntime import InferenceSession
-from pairs import SUPPORTED, of_cases
+from pairs import SUPPORTED, of_cases, of_foreign_answers
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
@@ -62,12 +62,17 @@ def features(row: Row) -> np.ndarray:
 
 
 def training_rows(options: argparse.Namespace) -> list[Row]:
-    """The pairs, fewer of those whose style is far from an assistant's, and the cases' claims."""
+    """The pairs, fewer of those whose style is far from an assistant's; the cases' claims, and those of other cases."""
     chance = random.Random(5)
     with options.pairs.open(encoding="utf-8") as file:
         pairs = [json.loads(line) for line in file]
     pairs = [p for p in pairs if p["set"] not in CAPTIONS or chance.random() < 1 / 3]
-    return pairs + [{**p, "from": path.parent.name} for path in options.cases for p in of_cases(path)]
+    return pairs + [
+        {**p, "from": path.parent.name}
+        for of_path in (of_cases, of_foreign_answers)
+        for path in options.cases
+        for p in of_path(path)
+    ]
 
 
 def is_kept_back(row: Row) -> bool:

@@ -79,6 +79,7 @@ def compared(row: Row) -> Row:
 def labelled(options: argparse.Namespace) -> list[Row]:
     """All rows, those to fit on and those of dev."""
     out: list[Row] = []
+    foreign: list[Row] = []
     chance = random.Random(3)
     train = rows(options.data / "train" / "ragtruth_train.jsonl.gz")
     sources = sorted({r["source_id"] for r in train})
@@ -86,7 +87,8 @@ def labelled(options: argparse.Namespace) -> list[Row]:
     kept = set(sources[: len(sources) // 10][: options.sources])
     out += [{**r, "set": "ragtruth_kept", "group": r["source_id"]} for r in train if r["source_id"] in kept]
     for path in options.cases:
-        for number, row in enumerate(rows(path)):
+        cases = rows(path)
+        for number, row in enumerate(cases):
             group = f"{path.stem}-{number}"
             if zlib.crc32(group.encode()) % 7 == 0:
                 for item in row["items"]:
@@ -97,6 +99,13 @@ def labelled(options: argparse.Namespace) -> list[Row]:
                         "contexts": row["contexts"],
                     }
                     out.append({**base, "query": item["q"], "answer": item["a"], "label": 1 - item["ok"]})
+                # A right answer of another case has nothing to do with this one.
+                other = cases[(number + len(cases) // 2) % len(cases)]["items"]
+                answers = [i["a"] for i in other if i["ok"] and 4 <= len(i["a"].split()) <= 25]
+                foreign += [
+                    {**base, "category": "foreign", "query": item["q"], "answer": answer, "label": 1}
+                    for item, answer in zip(row["items"][:2], answers[1:3], strict=False)
+                ]
     for name, limit in DEV.items():
         loaded = rows(options.data / "dev" / f"{name}.jsonl.gz")
         chance.shuffle(loaded)
@@ -105,7 +114,7 @@ def labelled(options: argparse.Namespace) -> list[Row]:
         for r in rows(options.data / "dev" / "handmade" / f"{name}.jsonl"):
             if r["expect"] in ("pass", "fail"):
                 out.append({**r, "set": name, "group": r["id"], "label": int(r["expect"] == "fail")})
-    return out
+    return out + foreign
 
 
 def fit(x: np.ndarray, bad: np.ndarray, weight: np.ndarray, strength: float) -> np.ndarray:
@@ -171,7 +180,7 @@ def main() -> None:
     parser.add_argument("--cases", type=Path, nargs="+", required=True)
     parser.add_argument("--cache", type=Path, required=True, help="file for what the head says, made once")
 
-    parser.add_argument("--sources", type=int, default=60, help="kept sources of RAGTruth")
+    parser.add_argument("--sources", type=int, default=120, help="kept sources of RAGTruth")
     options = parser.parse_args()
     if options.cache.exists():
         of_head = pickle.loads(options.cache.read_bytes())
