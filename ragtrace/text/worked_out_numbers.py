@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import permutations
 
 _OPERANDS = 12
 """Numbers at most: the more there are, the more values are the result of some step by chance."""
@@ -66,15 +67,14 @@ def is_worked_out(value: float, numbers: Iterable[float], by: Iterable[float]) -
     The step is a sum, a difference, a product, a quotient or a percentage of two of the numbers, or of a number and one
     of the factors `by`. False for more than 12 numbers.
     """
-    import numpy as np
-
-    own = np.array(sorted({abs(number) for number in numbers}))
-    if not 0 < len(own) <= _OPERANDS:
+    own = sorted({abs(number) for number in numbers})
+    if len(own) > _OPERANDS:
         return False
-    other = np.append(own, sorted(by))
-    divisor, share = np.where(other == 0, 1, other), other / 100
-    a = own[:, None]
-    steps = (a + other, np.abs(a - other), a * other, a / divisor, a * share, a * (1 + share), a * (1 - share))
-    is_step = np.ones((len(own), len(other)), bool)
-    np.fill_diagonal(is_step, val=False)  # a number and itself
-    return any(bool((np.abs(step - value)[is_step] <= _TOLERANCE).any()) for step in steps)
+    pairs = [*permutations(own, 2), *((number, factor) for number in own for factor in by)]
+    return any(abs(step - value) <= _TOLERANCE for a, b in pairs for step in _steps(a, b))
+
+
+def _steps(a: float, b: float) -> tuple[float, ...]:
+    """Sum, difference, product, quotient, b percent of a, and a with b percent more and less."""
+    share = a * b / 100
+    return a + b, abs(a - b), a * b, a / b if b else a, share, a + share, a - share

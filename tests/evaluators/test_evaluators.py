@@ -356,6 +356,15 @@ def test_context_ignored() -> None:
     assert cause(trace, scores) == "context_ignored"
 
 
+@pytest.mark.parametrize(
+    "answer", ["Dogs bark at night.", "Paris is lovely in spring.", "Chess is played by two people."]
+)
+def test_an_answer_about_something_else_is_not_grounded(answer: str) -> None:
+    """It shares no word with its context: no number or name contradicts it, and it fails all the same."""
+    ((score,),) = run(plugins.load("groundedness"), [make_trace(query=QUERY, documents=CHUNKS, answer=answer)])
+    assert score.label == "fail"
+
+
 REFUSALS = (
     "I'm sorry, the passages do not mention that.",
     "I don't know.",
