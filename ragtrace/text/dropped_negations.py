@@ -71,7 +71,7 @@ class ContextDenials:
         for denial in self._denials:
             if denial.first in own and self._is_affirmed(denial, own, query_stems):
                 matches = _TOKEN.finditer(claim)
-                return next(m.span() for m in matches if _stem(m.group()) == denial.first)
+                return next((m.span() for m in matches if _stem(m.group()) == denial.first), None)
         return None
 
     def _is_affirmed(self, denial: _Denial, own: frozenset[str], query_stems: frozenset[str]) -> bool:
