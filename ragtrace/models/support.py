@@ -49,7 +49,7 @@ _MEMORY = 1_600
 """Word pieces of the context that the answer is compared with at most: the nearest of those. As in training."""
 _DOUBT = 3.0
 """What a number that the context does not hold takes from a claim's log-odds. Of dev's answers (without QAGS, whose
-contexts were cut) 0.8 % of the good ones and 8 % of the bad ones have such a number (`benchmarks/claim_marks.py`); the
+contexts were cut) 0.5 % of the good ones and 9 % of the bad ones have such a number (`benchmarks/claim_marks.py`); the
 other features have a part of it already."""
 _REVERSED = -2.0
 """The highest log-odds of a claim with a reversed change, the opposite of a word, a word that the context has negated,

@@ -99,7 +99,7 @@ def labelled(options: argparse.Namespace) -> list[Row]:
                         "contexts": row["contexts"],
                     }
                     out.append({**base, "query": item["q"], "answer": item["a"], "label": 1 - item["ok"]})
-                # A right answer of another case has nothing to do with this one.
+                # A right answer of another case, as in `foreign_answers` of training/entailment/pairs.py.
                 other = cases[(number + len(cases) // 2) % len(cases)]["items"]
                 answers = [i["a"] for i in other if i["ok"] and 4 <= len(i["a"].split()) <= 25]
                 foreign += [
