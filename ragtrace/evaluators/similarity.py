@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.evaluators.coverage import coverage
 from ragtrace.lazy import Recent
+from ragtrace.models.products import product
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.function_words import FUNCTION_WORDS
@@ -85,7 +86,7 @@ def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
         groups.append([trace.query])
         groups.append([trace.answer[s.start : s.end] for s in spans])
     vectors = _embed(groups, settings)
-    return [vectors[i + 1] @ vectors[i][0] for i in range(0, len(vectors), 2)]
+    return [product(vectors[i + 1], vectors[i][0]) for i in range(0, len(vectors), 2)]
 
 
 def _names_subject(answer: str) -> bool:
@@ -178,7 +179,7 @@ def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list
     relevance = []
     for i, sentences in enumerate(contexts):
         best: dict[int, float] = {}
-        cosines = vectors[2 * i + 1] @ vectors[2 * i][0] if sentences else []
+        cosines: Any = product(vectors[2 * i + 1], vectors[2 * i][0]) if sentences else []
         for sentence, cosine in zip(sentences, cosines, strict=True):
             best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
         relevance.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
@@ -219,7 +220,7 @@ def _encoded_in_place(trace: Trace, settings: Settings) -> list[float]:
         _, vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
         left -= len(vectors)
         if len(vectors):
-            relevance.append(_blended(trace, rank, _clipped((vectors @ query[0]).max())))
+            relevance.append(_blended(trace, rank, _clipped(product(vectors, query[0]).max())))
         if left <= 0:
             break
     return relevance
@@ -278,7 +279,7 @@ def _grounded(
 ) -> Score | None:
     if not spans or not sentences:
         return None
-    cosines = answer @ context.T
+    cosines = product(answer, context.T)
     best = cosines.argmax(1)
     threshold = groundedness_cosine.threshold or 0.0
     evidence = []

@@ -16,6 +16,16 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         "model.onnx",
         "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
     ),
+    "encoder": (
+        None,
+        "encoder.onnx",
+        "602be95212bfec0d50a581360cf9a4b396efb6fcb73c4b96f0ed23b615dd6ae5",
+    ),
+    "encoder_weights": (
+        None,
+        "encoder.json",
+        "90a9a11cc748eabee2bc87cc450c512707338539085bccf62bbf8f6599473a83",
+    ),
     "vocabulary": (
         None,
         "bert-base-uncased-vocab.txt",

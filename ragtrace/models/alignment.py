@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import encoder_session, open_session
+from ragtrace.models.encoder import encode, load_encoder, open_encoder
 from ragtrace.text.sentences import Span, split
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ BLOCK = 400
 _LONGEST = 500
 """Word pieces of a longer statement, e.g. of JSON without an end, that are assessed together. Memory grows with their
 square."""
-_RUN = 8
 _CLS, _SEP = 101, 102
 _CACHE_BYTES = 96 * 1024 * 1024
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -64,8 +63,9 @@ class Reader:
         from tokenizers import BertWordPieceTokenizer
 
         self._tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
-        self._session = open_session(model_file("embedding"), threads) if threads > 1 else encoder_session()
-        self._inputs = [i.name for i in self._session.get_inputs()]
+        self._session = open_encoder(threads) if threads > 1 else None
+        if self._session is None:
+            load_encoder()
         self._cache: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -108,19 +108,9 @@ class Reader:
 
         embeddings = [np.zeros((len(t.ids), 384), np.float32) for t in texts]
         jobs = [(i, a, b) for i, t in enumerate(texts) for a, b in t.windows]
-        jobs.sort(key=lambda job: job[2] - job[1])
-        for start in range(0, len(jobs), _RUN):
-            run = jobs[start : start + _RUN]
-            width = max(b - a for _, a, b in run) + 2
-            ids = np.zeros((len(run), width), np.int64)
-            mask = np.zeros_like(ids)
-            for row, (i, a, b) in enumerate(run):
-                ids[row, : b - a + 2] = (_CLS, *texts[i].ids[a:b], _SEP)
-                mask[row, : b - a + 2] = 1
-            feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-            hidden = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
-            for row, (i, a, b) in enumerate(run):
-                embeddings[i][a:b] = hidden[row, 1 : b - a + 1]
+        encoded = encode([(_CLS, *texts[i].ids[a:b], _SEP) for i, a, b in jobs], self._session)
+        for (i, a, b), hidden in zip(jobs, encoded, strict=True):
+            embeddings[i][a:b] = hidden[1:-1]
         return embeddings
 
     def cached(self, windows: Sequence[Pieces]) -> list[NDArray[np.float32]]:

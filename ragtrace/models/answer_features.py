@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.models.alignment import Pieces
+from ragtrace.models.products import product
 from ragtrace.text.function_words import FUNCTION_WORDS
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def nearness(
         return out
     a = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-6)
     c = context / np.maximum(np.linalg.norm(context, axis=1, keepdims=True), 1e-6)
-    cosines = a @ c.T
+    cosines = product(a, c.T)
     out[:, 0] = cosines.max(1)
     same = np.asarray(answer.ids)[:, None] == ids[None, :]
     out[:, 1] = np.where(same, cosines, 0).max(1)

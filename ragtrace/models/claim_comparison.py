@@ -17,7 +17,7 @@ from ragtrace.models.claim_alignment import AlignedClaim, align
 from ragtrace.models.claim_bindings import bindings
 from ragtrace.models.claim_contrasts import Features, negations, neighbours, order, polarity, slots, wording
 from ragtrace.models.claim_words import SAME, Words
-from ragtrace.models.embedding import open_session
+from ragtrace.models.encoder import open_session
 from ragtrace.text.dropped_negations import ContextDenials
 from ragtrace.text.quantities import Quantity, missing
 from ragtrace.text.unstated_numbers import ContextNumbers

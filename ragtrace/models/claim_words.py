@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.answer_features import normal
+from ragtrace.models.products import product
 from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.quantities import Quantity, quantities
 
@@ -184,7 +185,7 @@ def likeness(a: Words, b: Words) -> NDArray[np.float32]:
     where they are equal."""
     import numpy as np
 
-    alike: NDArray[np.float32] = np.clip(a.vectors @ b.vectors.T, 0, _ALIKE)
+    alike: NDArray[np.float32] = np.clip(product(a.vectors, b.vectors.T), 0, _ALIKE)
     if not alike.size:
         return alike
     numbers = _column(a, "is_number")[:, None] | _column(b, "is_number")[None, :]

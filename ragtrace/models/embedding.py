@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragtrace.errors import MissingExtraError, ModelError
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
+from ragtrace.models.encoder import encode, load_encoder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 _MAX_TOKENS = 256
 _MAX_CHARS = 4_000
 """Longer texts are cut before they are tokenised: 256 word pieces never reach that far."""
-_RUN = 8
-"""Texts in one run of the model. Small runs keep memory flat and give other threads their turn."""
-_RUN_CHARS = 2_000
-"""Characters in one run, as padded to its longest text, if it has more than one: eight texts of 256 word pieces take
-500 MB, two take 130."""
+_BATCH = 8
+"""Texts that a sentence-transformers model embeds together. Small batches keep memory flat and give other threads their
+turn."""
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
@@ -50,30 +48,14 @@ def is_installed() -> bool:
     )
 
 
-def open_session(path: os.PathLike[str], threads: int = 1) -> Any:
-    """An ONNX session that uses one thread and never spins: it shares the machine with the application."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("onnxruntime", "models", "An embedded model") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The arena keeps what the longest text ever took: 180 MB more after 160 traces, for some 5 % of the time.
-    options.enable_cpu_mem_arena = False
-    return onnxruntime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
-
-
 def open_tokenizer(max_tokens: int) -> Any:
-    """BERT's uncased word pieces, with truncation and padding."""
+    """BERT's uncased word pieces, with truncation."""
     try:
         from tokenizers import BertWordPieceTokenizer
     except ModuleNotFoundError as error:
         raise MissingExtraError("tokenizers", "models", "An embedded model") from error
     tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
     tokenizer.enable_truncation(max_tokens)
-    tokenizer.enable_padding()
     return tokenizer
 
 
@@ -89,47 +71,17 @@ class OnnxEmbedder:
 
     def __init__(self) -> None:
         """Raises MissingExtraError or ModelError where the model cannot be loaded."""
-        self._session = encoder_session()
-        self._inputs = [i.name for i in self._session.get_inputs()]
+        load_encoder()
         self._tokenizer = open_tokenizer(_MAX_TOKENS)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See Embedder. Texts are cut at 256 word pieces."""
         import numpy as np
 
-        vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        # Sorted by length, a run has little padding to compute.
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for rows in _runs(order, [len(text) for text in texts]):
-            vectors[rows] = self._run([_tokenisable(texts[i]) for i in rows])
-        return vectors
-
-    def _run(self, texts: list[str]) -> Vectors:
-        import numpy as np
-
-        encoded = self._tokenizer.encode_batch(texts)
-        mask = np.array([e.attention_mask for e in encoded], np.int64)
-        feed = {
-            "input_ids": np.array([e.ids for e in encoded], np.int64),
-            "attention_mask": mask,
-            "token_type_ids": np.zeros_like(mask),
-        }
-        hidden = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
-        weights = mask[..., None].astype(np.float32)
-        pooled = (hidden * weights).sum(1) / weights.sum(1)
-        return unit_rows(pooled)
-
-
-def _runs(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The texts of each run of the model; `order` gives them from the shortest to the longest."""
-    rows: list[int] = []
-    for i in order:
-        if len(rows) == _RUN or (rows and (len(rows) + 1) * lengths[i] > _RUN_CHARS):
-            yield rows
-            rows = []
-        rows.append(i)
-    if rows:
-        yield rows
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        encoded = self._tokenizer.encode_batch([_tokenisable(text) for text in texts])
+        return unit_rows(np.stack([rows.mean(0) for rows in encode([e.ids for e in encoded])]))
 
 
 class SentenceTransformersEmbedder:
@@ -157,7 +109,7 @@ class SentenceTransformersEmbedder:
         if not texts:
             return np.zeros((0, int(self._model.get_sentence_embedding_dimension() or 0)), np.float32)
         vectors = self._model.encode(
-            [_tokenisable(t) for t in texts], batch_size=_RUN, show_progress_bar=False, convert_to_numpy=True
+            [_tokenisable(t) for t in texts], batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True
         )
         return unit_rows(np.asarray(vectors, np.float32))
 
@@ -221,14 +173,6 @@ def _tokenisable(text: str) -> str:
     """A text that the tokenizer takes: cut, and without the lone surrogates on which it raises."""
     cut = text[:_MAX_CHARS]
     return cut if cut.isascii() else cut.encode("utf-8", "replace").decode("utf-8")
-
-
-_encoder = Lazy(lambda: open_session(model_file("embedding")))
-
-
-def encoder_session() -> Any:
-    """The process's session of the embedded encoder: sentences, statements and chunks go through the same one."""
-    return _encoder.get()
 
 
 def load_embedder(name: str = "") -> Embedder:

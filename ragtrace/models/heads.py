@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.embedding import OnnxEmbedder, get_embedder
+from ragtrace.models.products import product
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +64,7 @@ class Head:
 
         odds = np.tile(self._rest[:, 1].astype(np.float64), (len(texts), 1))
         if vectors is not None:
-            odds += np.asarray(vectors, np.float64) @ self._dense.T
+            odds += product(np.asarray(vectors, np.float64), self._dense.T)
         for i, text in enumerate(texts):
             odds[i] += self._rest[:, 0] * np.log1p(min(len(text), 4_000))
             for weights, buckets in ((self._chars, char_buckets(text)), (self._words, word_buckets(text))):

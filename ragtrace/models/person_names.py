@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ragtrace.errors import MissingExtraError
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
-from ragtrace.models.embedding import open_session
+from ragtrace.models.encoder import open_session
 from ragtrace.text.redaction import mask_pii, replace_spans
 
 _LABEL_NAMES = """

@@ -30,7 +30,8 @@ from ragtrace.models.answer_features import (
 from ragtrace.models.claim_comparison import ClaimPair, compare_claims
 from ragtrace.models.claim_features import ContextFacts, claim_features
 from ragtrace.models.closest_passage import Segments
-from ragtrace.models.embedding import open_session
+from ragtrace.models.encoder import open_session
+from ragtrace.models.products import product
 from ragtrace.text.converted_quantities import in_units_of_context
 from ragtrace.text.sentences import Span
 
@@ -247,7 +248,7 @@ class SupportModel:
         hidden = self._reader.cached([w for w, _ in windows])
         if sum(len(w.ids) for w, _ in windows) > _MEMORY:
             mine = _unit(self._hidden_of(answer))
-            worth = [w + float((mine @ _unit(h).T).max(1).mean()) for w, h in zip(worth, hidden, strict=True)]
+            worth = [w + float(product(mine, _unit(h).T).max(1).mean()) for w, h in zip(worth, hidden, strict=True)]
             by_ids = {id(w): h for (w, _), h in zip(windows, hidden, strict=True)}
             windows, _ = fitting(windows, worth, _MEMORY)
             hidden = [by_ids[id(w)] for w, _ in windows]
@@ -323,7 +324,7 @@ class _Memory:
             span = answer.sentences[k]
             own = content_words(answer.text[span.start : span.end])
             shared = [len(own & words) / max(1, len(own)) for words in self.words.sentence_words]
-            cosines = units @ _unit(hidden[number == k].mean(0)[None])[0]
+            cosines = product(units, _unit(hidden[number == k].mean(0)[None])[0])
             closest.append(places[int(np.argmax(cosines + np.array(shared)))])
         return closest
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.lazy import Lazy
 from ragtrace.models import model_file
 from ragtrace.models.heads import char_buckets, embeddings, word_buckets
+from ragtrace.models.products import product
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,8 +61,8 @@ class Toxicity:
         """(n, k) calibrated log-odds, from the texts and their (n, 384) embeddings."""
         import numpy as np
 
-        hidden = np.maximum(np.asarray(vectors, np.float32) @ self._hidden[:-1] + self._hidden[-1], 0)
-        odds = (hidden @ self._output[:-1] + self._output[-1]).astype(np.float64)
+        hidden = np.maximum(product(np.asarray(vectors, np.float32), self._hidden[:-1]) + self._hidden[-1], 0)
+        odds = (product(hidden, self._output[:-1]) + self._output[-1]).astype(np.float64)
         for row, text in enumerate(texts):
             read = undisguised(text)
             for weights, buckets in ((self._chars, char_buckets(read)), (self._words, word_buckets(read))):

@@ -14,7 +14,10 @@ import pytest
 from ragtrace import models
 from ragtrace.errors import MissingExtraError, ModelError
 from ragtrace.lazy import Lazy
-from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, _runs, get_embedder, load_embedder, use_embedder
+from ragtrace.models import model_file
+from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
+from ragtrace.models.encoder import encode, open_session, runs
+from ragtrace.models.products import product
 
 
 def test_vectors_are_unit_rows_and_mean_something() -> None:
@@ -154,10 +157,37 @@ def test_nothing_is_fetched() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_long_texts_are_embedded_a_few_at_a_time() -> None:
-    """A run of the model has eight short texts, or so many that they have 2,000 characters when padded to the longest;
-    a longer text has a run of its own, and no text is left out."""
-    lengths = [10] * 10 + [900, 900, 5_000, 9_000]
-    runs = list(_runs(range(len(lengths)), lengths))
-    assert [len(rows) for rows in runs] == [8, 2, 2, 1, 1]
-    assert [i for rows in runs for i in rows] == list(range(len(lengths)))
+def test_texts_of_like_length_are_encoded_together() -> None:
+    """A run of the model has texts of nearly the same length: at most eight, and at most 512 word pieces with the
+    padding; a longer text has a run of its own, and no text is left out."""
+    lengths = [10] * 10 + [200, 200, 40, 512, 600]
+    divided = runs(lengths)
+    assert sorted(i for rows in divided for i in rows) == list(range(len(lengths)))
+    assert [[lengths[i] for i in rows] for rows in divided] in (
+        [[10] * k, [10] * (10 - k), [40], [200, 200], [512], [600]] for k in range(2, 9)
+    )
+    assert runs([]) == []
+    assert runs([0]) == [[0]]
+    assert runs([10, 11, 10]) == [[0, 2, 1]], "a little padding costs less than another run"
+
+
+def test_the_encoder_computes_what_the_graph_of_the_package_computes() -> None:
+    """The graph of ragtrace's own has fewer operations and the same results, but for rounding."""
+    texts = [[101, *range(2_000, 2_000 + n), 102] for n in (1, 30, 31, 90)]
+    package = open_session(model_file("embedding"))
+    for ids, rows in zip(texts, encode(texts), strict=True):
+        feed = {"input_ids": np.array([ids])}
+        feed.update(attention_mask=np.ones_like(feed["input_ids"]), token_type_ids=np.zeros_like(feed["input_ids"]))
+        assert np.abs(package.run(None, feed)[0][0] - rows).max() < 2e-5
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(70, 384, 900), (90, 384, 1), (3, 5, 2), (1, 384, 60), (0, 4, 3), (3, 4, 0)]
+)
+def test_products_in_parts_are_those_of_numpy(rows: int, inner: int, columns: int) -> None:
+    chance = np.random.default_rng(1)
+    left, right = chance.normal(size=(rows, inner)).astype(np.float32), chance.normal(size=(columns, inner)).T
+    expected = left @ right
+    np.testing.assert_allclose(product(left, right), expected, atol=1e-9)
+    if columns:
+        np.testing.assert_allclose(product(left, right[:, 0]), expected[:, 0], atol=1e-9)
