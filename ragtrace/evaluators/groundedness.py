@@ -162,7 +162,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="13",
+        version="14",
         source=source,
     )
 
@@ -185,7 +185,7 @@ def hallucination(trace: Trace) -> Score:
     return _score(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
 
 
-@_model(0.34, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.35, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 

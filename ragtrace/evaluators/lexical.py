@@ -124,7 +124,7 @@ def _why_not(trace: Trace, reading: AnswerParts) -> str | None:
 
 @evaluator(
     needs={"documents", "answer"},
-    version="4",
+    version="5",
     threshold=0.7,
     source="Logistic regression over the overlap of words, the floor of published detectors",
 )

@@ -19,6 +19,7 @@ from ragtrace.text.letters import is_closing, is_signature
 from ragtrace.text.markup import without_markup
 from ragtrace.text.redirects import is_redirect
 from ragtrace.text.sentences import Span, split
+from ragtrace.text.short_answers import joined
 
 Kind = Literal["claim", "courtesy", "abstention", "question", "lead_in", "code", "source"]
 
@@ -177,8 +178,7 @@ class AnswerParts:
 
 
 def read(answer: str, limit: int = 400) -> AnswerParts:
-    """Cut an answer into at most `limit` statements of some 5,000 word pieces, each with its kind; sentences, compound
-    ones cut further."""
+    """Cut an answer into at most `limit` statements, of some 5,000 word pieces in all: sentences, or their clauses."""
     answer = without_markup(answer)
     marked = without_marks(answer).replace("’", "'")
     footnotes = Footnotes(answer)
@@ -206,7 +206,8 @@ def read(answer: str, limit: int = 400) -> AnswerParts:
             sentence = stated
         pieces.append(sentence)
     text = _EMPHASIS.sub(_without_stars, "".join([*pieces, marked[last:]]))
-    final = tuple(_within_limits(text, _without_redirects(text, parts), limit))
+    parts = [Statement(*part) for part in joined(text, _without_redirects(text, parts))]
+    final = tuple(_within_limits(text, parts, limit))
     complete = not marked[last:].strip() and (not parts or (bool(final) and final[-1].end == parts[-1].end))
     end = len(text) if complete else final[-1].end if final else 0
     return AnswerParts(_blank_text(text[:end], final) + " " * (len(text) - end), final, complete)
@@ -224,8 +225,7 @@ def statements(answer: str, limit: int = 400) -> list[Statement]:
 
 
 def claims(answer: str, limit: int = 400) -> list[Statement]:
-    """The statements of an answer that claim something: not courtesies, questions, lead-ins, code, sources, nor that
-    nothing was found."""
+    """The statements of an answer that claim something."""
     return list(read(answer, limit).claims)
 
 
