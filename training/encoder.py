@@ -72,7 +72,7 @@ class Graph:
         return self.add("MatMul", [value, self.unpacked(matrix)], output)
 
     def normed(self, value: str, residual: str, part: str, output: str) -> str:
-        """value + bias + residual, normalised. As SkipLayerNormalization it takes seven times as long."""
+        """value + bias + residual, normalised. As SkipLayerNormalization it takes four times as long."""
         with_bias = self.add("Add", [value, self.weight(f"{part}.dense.bias")], f"{output}_bias")
         total = self.add("Add", [with_bias, residual], f"{output}_sum")
         weights = [self.weight(f"{part}.LayerNorm.weight"), self.weight(f"{part}.LayerNorm.bias")]

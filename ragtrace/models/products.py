@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MATRIX_WORK = 200_000
 """Multiplications in one call. OpenBLAS uses one thread up to 262,144 (GEMM_MULTITHREAD_THRESHOLD)."""
 _VECTOR_WORK = 9_000
-"""The same for a product with one column: up to 9,216."""
+"""The same where one side is a vector: up to 9,216. A part may have a single row left over."""
 
 
 def product(left: Any, right: Any) -> NDArray[np.float32]:
@@ -28,11 +28,9 @@ def product(left: Any, right: Any) -> NDArray[np.float32]:
         return by_column
     (rows, inner), columns = left.shape, right.shape[1]
     result = np.empty((rows, columns), np.result_type(left, right))
-    if columns == 1:
-        wide, high = 1, max(1, _VECTOR_WORK // max(1, inner))
-    else:
-        wide = max(2, min(columns, _MATRIX_WORK // max(1, inner * min(rows, 16))))
-        high = max(1, _MATRIX_WORK // max(1, inner * wide))
+    inner = max(1, inner)
+    wide = max(1, min(columns, _VECTOR_WORK // inner))
+    high = max(1, (_MATRIX_WORK if wide > 1 else _VECTOR_WORK) // (inner * wide))
     for top in range(0, rows, high):
         for at in range(0, columns, wide):
             np.matmul(left[top : top + high], right[:, at : at + wide], out=result[top : top + high, at : at + wide])
