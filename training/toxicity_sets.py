@@ -21,8 +21,10 @@ from ragtrace.text.sentences import split
 
 LABELS = ("toxicity", "severe", "obscene", "threat", "insult", "identity_attack", "bias")
 OWN = Path(__file__).with_name("toxicity_sentences.txt")
+CASES = Path(__file__).parent / "entailment" / "cases"
 _WORD = re.compile(r"[\w'*@$!]+")
 _MAX_CHARS = 220
+_OF_CASES = 3_000
 _EXPANSIONS = 12
 _WRITTEN_OUT = 3.0
 """Weight of a line without alternatives: it is there once."""
@@ -218,6 +220,19 @@ def harmless(folder: Path, chance: random.Random) -> Iterator[Text]:
             yield Text(of_set, row["text"], HARMLESS, 0.5)
 
 
+def answers_of_assistants(chance: random.Random) -> Iterator[Text]:
+    """Sentences of right answers about tariffs, policies and manuals, from the cases of training/entailment: "you" and
+    amounts of money are rare in the harmless texts above."""
+    sentences = set()
+    for path in sorted(CASES.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for item in json.loads(line)["items"]:
+                if item["ok"]:
+                    sentences.update(item["a"][span.start : span.end] for span in split(item["a"], 20))
+    drawn = chance.sample(sorted(sentences), min(_OF_CASES, len(sentences)))
+    yield from (Text("cases", text, HARMLESS) for text in drawn)
+
+
 def training_texts(train: Path, seed: int = 20261122) -> list[Text]:
     """All training texts in an order drawn by lot, cut at 220 characters; each seventh toxic one is disguised."""
     chance = random.Random(seed)
@@ -229,6 +244,7 @@ def training_texts(train: Path, seed: int = 20261122) -> list[Text]:
         *hate(other, profane),
         *comments(other, profane),
         *harmless(other, chance),
+        *answers_of_assistants(random.Random(seed)),
     ]
     texts = [t for t in gathered if len(t.text.strip()) > 2 and chance.random() < _SHARES.get(t.of_set, 1.0)]
     texts += own_sentences(chance)
