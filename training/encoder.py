@@ -145,7 +145,8 @@ def write(path: Path) -> None:
         ir_version=8,
     )
     (DATA / "encoder.onnx").write_bytes(model.SerializeToString())
-    (DATA / "encoder.json").write_text(json.dumps(graph.places, indent=0) + "\n")
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(place)}" for name, place in graph.places.items())
+    (DATA / "encoder.json").write_text(f"{{\n{lines}\n}}\n")
 
 
 def largest_difference(path: Path) -> float:

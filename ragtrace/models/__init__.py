@@ -24,7 +24,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "encoder_weights": (
         None,
         "encoder.json",
-        "90a9a11cc748eabee2bc87cc450c512707338539085bccf62bbf8f6599473a83",
+        "d89cb0276842111ad109b5f7cab901975a34e285970d3a2e85094cd6f2dc63df",
     ),
     "vocabulary": (
         None,
