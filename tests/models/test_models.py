@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,3 +193,22 @@ def test_products_in_parts_are_those_of_numpy(rows: int, inner: int, columns: in
     np.testing.assert_allclose(product(left, right), expected, atol=1e-9)
     if columns:
         np.testing.assert_allclose(product(left, right[:, 0]), expected[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(70, 900), (90, 1), (1, 900), (23, 24), (2_000, 60)])
+def test_no_part_of_a_product_is_so_large_that_numpy_starts_threads(
+    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenBLAS divides matrices from 262,144 multiplications on, and vectors from 9,216."""
+    sizes = []
+    whole = np.matmul
+
+    def recorded(left: Any, right: Any, out: Any) -> Any:
+        sizes.append((*left.shape, right.shape[1]))
+        return whole(left, right, out=out)
+
+    monkeypatch.setattr(np, "matmul", recorded)
+    product(np.ones((rows, 384), np.float32), np.ones((384, columns), np.float32))
+    assert sum(high * wide for high, _, wide in sizes) == rows * columns
+    for high, inner, wide in sizes:
+        assert high * inner * wide <= (9_216 if 1 in (high, wide) else 262_144)
