@@ -57,18 +57,14 @@ release:
 	$(VENV)-release/bin/python tools/check_release.py $(RELEASE)
 
 # All weights again, from labelled data: make train DATA=FOLDER (hours of two cores; docs/models/).
-CASES = $(wildcard training/entailment/cases/*.jsonl training/entailment/harder_cases/*.jsonl)
+# START holds the start weights of the reader (training/reader/start.py).
 train: data $(VENV)/.demo
-	$(INSTALL) torch onnx scikit-learn scipy
-	$(BIN)/python training/groundedness/prepare.py --data $(DATA) --out build/prepared
-	$(BIN)/python training/groundedness/train.py --prepared build/prepared --out build/head.pt --epochs 4
-	$(BIN)/python training/groundedness/export.py --prepared build/prepared --head build/head.pt
-	$(BIN)/python training/entailment/train.py --vectors
+	$(INSTALL) torch onnx safetensors scikit-learn scipy
+	$(BIN)/python training/reader/rows.py --data $(DATA) --start $(START) --out build/reader
+	$(BIN)/python training/reader/train.py --rows build/reader --start $(START)
+	$(BIN)/python training/reader/export.py --rows build/reader
 	$(BIN)/python training/checksums.py
-	$(BIN)/python training/entailment/pairs.py --data $(DATA) --out build/pairs.jsonl
-	$(BIN)/python training/entailment/train.py --pairs build/pairs.jsonl --cases $(CASES) --features build/features.pickle
-	$(BIN)/python training/checksums.py
-	$(BIN)/python training/groundedness/calibrate.py --data $(DATA) --cases $(CASES) --cache build/heads.pickle
+	$(BIN)/python training/reader/calibrate.py --data $(DATA)
 	$(BIN)/python training/checksums.py
 	$(BIN)/python training/train_summac.py --data $(DATA)
 	$(BIN)/python training/train_heads.py --data $(DATA)

@@ -21,7 +21,7 @@ from ragtrace.text.sentences import split
 
 LABELS = ("toxicity", "severe", "obscene", "threat", "insult", "identity_attack", "bias")
 OWN = Path(__file__).with_name("toxicity_sentences.txt")
-CASES = Path(__file__).parent / "entailment" / "cases"
+CASES = Path(__file__).parent / "reader" / "cases"
 _WORD = re.compile(r"[\w'*@$!]+")
 _MAX_CHARS = 220
 _OF_CASES = 3_000
@@ -221,10 +221,10 @@ def harmless(folder: Path, chance: random.Random) -> Iterator[Text]:
 
 
 def answers_of_assistants(chance: random.Random) -> Iterator[Text]:
-    """Sentences of right answers about tariffs, policies and manuals, from the cases of training/entailment: "you" and
+    """Sentences of right answers about tariffs, policies and manuals, from the cases of training/reader: "you" and
     amounts of money are rare in the harmless texts above."""
     sentences = set()
-    for path in sorted(CASES.glob("*.jsonl")):
+    for path in sorted(CASES.glob("cases_*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
             for item in json.loads(line)["items"]:
                 if item["ok"]:
