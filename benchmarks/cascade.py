@@ -18,6 +18,7 @@ import numpy as np
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
+from ragtrace.evaluators.cascade import distance
 from ragtrace.records import Document, Trace
 
 BANDS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.3, 1.01)
@@ -49,6 +50,7 @@ def main() -> None:
     scores = [score for (score,) in run(check, traces)]
     valid = [i for i, score in enumerate(scores) if score.value is not None]
     value = np.array([scores[i].value for i in valid])
+    distances = np.array([distance(scores[i], check.threshold) for i in valid])
     bad = np.array([bool(rows[i]["label"]) for i in valid])
     local = value < check.threshold
     print(f"{options.evaluator} on {options.set} {options.task}: {len(valid)} rows, {bad.mean():.2f} bad, threshold "
@@ -56,7 +58,7 @@ def main() -> None:
     heads = " | ".join(f"judge {accuracy:.2f}" for accuracy in JUDGES)
     print(f"| half the band | asked | {heads} |\n|---|---|" + "---|" * len(JUDGES))
     for band in BANDS:
-        uncertain = np.abs(value - check.threshold) < band
+        uncertain = distances < band
         cells = []
         for accuracy in JUDGES:
             chance = np.random.default_rng(7)

@@ -59,11 +59,11 @@ def main() -> None:
     }
     fresh = traces(4 * count + 65, chance)
     all_of(suites["default suite"], fresh[-1:])  # loads the models
-    from ragtrace.models.alignment import reader
+    from ragtrace.models.embedding import OnnxEmbedder
 
-    shared = reader()
+    embedder = OnnxEmbedder()
     base_traces = fresh[3 * count : 4 * count]
-    base = timed(lambda: [shared.encode([shared.read(d.content) for d in t.documents]) for t in base_traces]) / count
+    base = timed(lambda: [embedder.embed([d.content for d in t.documents]) for t in base_traces]) / count
     print(f"embedding the chunks alone: {base:.0f} ms a trace\n")
     print("| | cold ms | / embedding | warm ms | / embedding |\n|---|---|---|---|---|")
     for k, (name, checks) in enumerate(suites.items()):

@@ -190,11 +190,51 @@ def grounded_exchanges(_folder: Path) -> Examples:
             yield Example(_topic(row), True, trace(row))
 
 
+BLIND = ("blind_answers", "grounding_answers")
+"""Right and wrong answers over chunks that look alike, whose writers had seen neither the evaluators nor what they are
+trained on: files beside this one."""
+
+
+def flattened(name: str) -> list[Row]:
+    """The rows of a set: `query`, `contexts`, `answer`, `expect` (pass or fail), `category`, `group`."""
+    found = []
+    for number, line in enumerate(Path(__file__).with_name(f"{name}.jsonl").read_text().splitlines()):
+        row = json.loads(line)
+        if "items" not in row:
+            found.append(row | {"group": row["id"].split("-")[0]})
+            continue
+        for item in row["items"]:
+            expect = "pass" if item["ok"] else "fail"
+            found.append(
+                {"query": item["q"], "answer": item["a"], "contexts": row["contexts"], "expect": expect}
+                | {"category": item["kind"], "group": f"{number}"}
+            )
+    return [row for row in found if row["expect"] in ("pass", "fail")]
+
+
 def changed_answers(_folder: Path) -> Examples:
-    """Faithful answers, and the same ones with one thing changed. `grounding_answers.jsonl` was written by somebody who
-    had seen neither the evaluators nor what they are trained on."""
-    for row in _beside("grounding_answers"):
+    """The blind answers."""
+    for row in (row for name in BLIND for row in flattened(name)):
         yield Example(_topic(row), row["expect"] == "pass", trace(row))
+
+
+def answers_of_languages(folder: Path) -> Examples:
+    """Answers in many languages: each says something."""
+    for row in rows(folder, "lang_mismatch"):
+        yield Example(row["source_id"], True, trace(row))
+
+
+def empty_answers(_folder: Path) -> Examples:
+    """Answers that say nothing, made by rule: dots and signs, one word again and again, letters that are no words."""
+    chance = random.Random(7)
+    signs = ["...", ". . . .", "?!?!", "---", "\u2026\u2026", "*** ***", "\u3002\u3002\u3002", "#", "\U0001f642", "|||"]
+    words = ["text", "no", "please", "data", "the", "ok", "null", "undefined", "Antwort", "n/a"]
+    answers = [*signs, *(" ".join([word] * (4 + 3 * i)) for i, word in enumerate(words))]
+    for count in range(3, 23):
+        letters = ("".join(chance.choices("asdfghjklqwertyuiopzxcvbnm", k=chance.randint(4, 9))) for _ in range(count))
+        answers.append(" ".join(letters))
+    for number, answer in enumerate(answers):
+        yield Example(str(number), False, trace({"answer": answer, "query": "What is it?", "contexts": []}))
 
 
 def handmade(name: str, evaluator: str = "", categories: tuple[str, ...] = ()) -> Callable[[Path], Examples]:
@@ -232,6 +272,8 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "handmade lists and code": exchanges(with_chunks=False),
     "own refusals": written_answers("refusal_answers"),
     "own toxic answers": written_answers("toxic_answers"),
+    "answers of languages": answers_of_languages,
+    "empty answers": empty_answers,
     "ragtruth_refusal": ragtruth_refusals,
     "handmade refusal": handmade("refusal"),
     "handmade full_refusal": handmade("rag", categories=("full_refusal",)),
