@@ -24,6 +24,7 @@ DEFAULT_SUITE = (
     "groundedness",
     "faithfulness",
     "refusal",
+    "no_answer",
     "pii_leakage",
     "sensitive_data_leakage",
     "toxicity",
@@ -90,7 +91,7 @@ _BY_MODULE: Mapping[str, str] = {
     """,
     "steps": "looping_tool_calls",
     "text_checks": """
-        looping_compression_ratio looping_repeated_ngrams looping_repeated_substring
+        looping_compression_ratio looping_repeated_ngrams looping_repeated_substring no_answer
         looping_unique_sentences tokens_presence
     """,
 }

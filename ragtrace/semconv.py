@@ -188,11 +188,11 @@ STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped
 CAUSES: Final = (
     "nothing_retrieved",
     "irrelevant_context",
-    "context_ignored",
     "contradicts_context",
     "unsupported",
     "wrong_refusal",
     "right_refusal",
+    "no_answer",
     "truncated",
     "leak_from_context",
     "leak_by_model",

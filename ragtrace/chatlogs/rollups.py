@@ -34,7 +34,7 @@ def latency_of(step: float) -> float:
 
 NO_VERDICT: Mapping[str, Any] = {"value": None, "label": None, "error": None}
 """Replaces these columns of a score of which only the cost is added."""
-_TELLS = {"irrelevant_context": "unsupported", "context_ignored": "unsupported"}
+_TELLS = {"irrelevant_context": "unsupported"}
 """Causes that `ragtrace.evaluators.causes` derives from another one that an evaluator tells."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,8 @@ class DemoBoard:
     """Labels of recorded answers, by question and answer."""
     verdicts: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)
     """Verdicts on labelled answers, by evaluator, whether the label is good, and whether the verdict is."""
+    values: dict[tuple[str, bool], list[float]] = field(default_factory=dict)
+    """Values of labelled answers, by evaluator and whether the label is good; higher is better."""
     _worst: dict[str, UngroundedAnswer] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -81,6 +83,9 @@ class DemoBoard:
                 good = _is_good(labels, score.name) if labels else None
                 if good is not None and score.label in ("pass", "fail"):
                     self.verdicts[score.name, good, score.label == "pass"] += 1
+                    if score.value is not None:
+                        sign = -1 if score.name == "refusal" else 1
+                        self.values.setdefault((score.name, good), []).append(sign * score.value)
                 if score.name == "groundedness" and score.evidence and score.value is not None:
                     self._keep(evaluation, score.value, score.evidence)
 
@@ -129,8 +134,17 @@ def agreement_lines(board: DemoBoard) -> list[str]:
                 f"   {name:20} {right} of {total} ({right / total:.0%}): passed {counts[True, True]} of "
                 f"{counts[True, True] + counts[True, False]} {good}, failed {counts[False, False]} of "
                 f"{counts[False, False] + counts[False, True]} {bad}"
+                + _ranking(board.values.get((name, True), []), board.values.get((name, False), []))
             )
     return ["", "verdicts that agree with the labels, which were made by reading the answers:", *lines] if lines else []
+
+
+def _ranking(good: Sequence[float], bad: Sequence[float]) -> str:
+    """The area under the ROC curve: how often a good answer has the higher value; ties count half."""
+    if not good or not bad:
+        return ""
+    wins = sum((g > b) + 0.5 * (g == b) for g in good for b in bad)
+    return f"; AUROC {wins / (len(good) * len(bad)):.2f}"
 
 
 def _figures(tally: ScoreTally) -> tuple[int, int, str, float | None, str]:

@@ -22,8 +22,8 @@ ANSWERABLE, UNANSWERABLE = (
 )
 """Questions about Python, and some that a language reference does not answer."""
 QUESTIONS = (*ANSWERABLE, *UNANSWERABLE)
-_FIRST = 3
-"""Requests to the first assistant before each one to the second."""
+_FIRST = 6
+"""Requests to the first assistant before each one to the second, whose small model is mostly wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,8 @@ def labels() -> dict[tuple[str, str], Labels]:
 
 
 def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Call]:
-    """`count` requests in an order that is always the same; each assistant gets every question.
-
-    The first assistant gets three of four requests until its questions are used up: with both, a run begins with good
-    answers, and those of the small model take over.
+    """`count` requests in an order that is always the same. The first assistant gets every question, and the second one
+    a question after each six of them, so that most answers are right, as those of real assistants are.
     """
     answers = {} if live else recorded()
     chance = random.Random(7)
@@ -121,7 +119,8 @@ def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Cal
         chance.shuffle(queue)
         queues.append([call for call in queue if live or call[2] is not None])
     calls = queues[0]
-    for i, call in enumerate(queues[1] if len(queues) > 1 else ()):
+    seldom = len(calls) // _FIRST
+    for i, call in enumerate(queues[1][:seldom] if len(queues) > 1 else ()):
         calls.insert(_FIRST * (i + 1) + i, call)
     requests = []
     for i in range(count or len(calls)):

@@ -11,6 +11,7 @@ from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator, configure, evaluator, run
 from ragtrace.evaluators.judge_questions import TIMEOUT
 from ragtrace.judge import get_judge
+from ragtrace.models.answer_reader import SUPPORTED
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 
@@ -42,7 +43,8 @@ def cascade(
     local: Evaluator, judge: Evaluator, *, name: str | None = None, band: Callable[[], float] | None = None
 ) -> Evaluator:
     """An evaluator that answers with `local`, and with `judge` where the local value is within `band()` of the local
-    threshold (the judge's, where the local evaluator has none); without `band` within `width` of the settings. The
+    threshold (the judge's, where the local evaluator has none), or one of its claims within `band()` of the other
+    verdict; without `band` within `width` of the settings. The
     score's method says who answered: `model` or `code`, or `judge`. Where the judge fails, the score is the local one,
     and its explanation says so. Raises SettingError where neither has a threshold."""
     threshold = judge.threshold if local.threshold is None else local.threshold
@@ -85,7 +87,16 @@ def _doubtful(scores: Sequence[Score], threshold: float, band: Callable[[], floa
         half = band()
     except (SettingError, MissingExtraError):  # no judge here: the local scores remain
         return []
-    return [i for i, s in enumerate(scores) if s.value is not None and abs(s.value - threshold) < half]
+    return [i for i, s in enumerate(scores) if s.value is not None and distance(s, threshold) < half]
+
+
+def distance(score: Score, threshold: float) -> float:
+    """How far a local score is from the other verdict, in [0, 1]: where it has claims with probabilities, that of the
+    claim nearest to SUPPORTED, since a share of claims jumps; else that of the value to the threshold."""
+    probabilities = [e.probability for e in score.evidence if e.probability is not None]
+    if probabilities:
+        return min(abs(p - SUPPORTED) for p in probabilities)
+    return abs((score.value or 0.0) - threshold)
 
 
 def _decided(local: Score, answer: Score) -> Score:

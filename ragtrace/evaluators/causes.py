@@ -8,27 +8,26 @@ from ragtrace.evaluators.refusals import declines
 from ragtrace.records import Score, Trace
 from ragtrace.text.claims import read
 
-_SUPPORTED = 0.5
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "content_filter"})
 
 
 def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     """The first that holds, in this order:
 
-    `leak_by_model`, `leak_from_context` (as the leakage checks say) · `truncated` (the model stopped at its limit) ·
+    `leak_by_model`, `leak_from_context` (as the leakage checks say) · `no_answer` (the answer says nothing) ·
+    `truncated` (the model stopped at its limit) ·
     for refusals `right_refusal` (nothing fit to answer from) or `wrong_refusal` (there was) · `nothing_retrieved` ·
-    for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question),
-    `context_ignored` (one did, and the answer is far from it), `unsupported` · `irrelevant_context` when the chunks'
-    relevance alone tells · `none` when everything that was checked passed. None where nothing was checked, or
-    where what failed tells no cause.
+    for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question), `unsupported` ·
+    `irrelevant_context` when the chunks' relevance alone tells · `none` when everything that was checked passed. None
+    where nothing was checked, or where what failed tells no cause.
     """
     usable = {s.name: s for s in scores if s.error is None and s.label != "not_applicable"}
     if not usable:
         return None
     causes = {s.cause for s in usable.values() if s.cause}
-    for leak in ("leak_by_model", "leak_from_context"):
-        if leak in causes:
-            return leak
+    for first in ("leak_by_model", "leak_from_context", "no_answer"):
+        if first in causes:
+            return first
     if trace.facts.finish_reason in _CUT_OFF:
         return "truncated"
     relevance = usable.get("context_relevancy_recall")
@@ -39,12 +38,10 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         return "nothing_retrieved"
     if "contradicts_context" in causes:
         return "contradicts_context"
-    if "unsupported" in causes:
-        if relevance is not None and not fits:
-            return "irrelevant_context"
-        return "context_ignored" if fits and _ignores_context(usable) else "unsupported"
     if relevance is not None and not fits:
         return "irrelevant_context"
+    if "unsupported" in causes:
+        return "unsupported"
     return None if any(s.label == "fail" for s in usable.values()) else "none"
 
 
@@ -55,9 +52,3 @@ def _declined(trace: Trace, usable: dict[str, Score]) -> bool:
     if "refusal" in usable or "refusal" in verdicts:
         return "refusal" in verdicts or usable["refusal"].label == "fail"
     return declines(read(trace.answer))
-
-
-def _ignores_context(usable: dict[str, Score]) -> bool:
-    """No sentence of the answer is near any passage, although one was near the question."""
-    evidence = [e for s in usable.values() for e in s.evidence]
-    return bool(evidence) and all((e.probability or 0.0) < _SUPPORTED for e in evidence)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ragtrace import plugins
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.evaluators.arithmetic import harmonic_mean, share
-from ragtrace.evaluators.groundedness import SUPPORTED, check, not_scored
+from ragtrace.evaluators.groundedness import check, not_scored
+from ragtrace.models.answer_reader import SUPPORTED
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.sentences import prose, split
@@ -90,7 +91,7 @@ def context_precision_statements(trace: Trace) -> Score | None:
     sentences = [s for d in trace.documents for s in _sentences(d.content)][:_SENTENCES]
     if not sentences:
         return None
-    results = [check(trace.query, trace.reference or "", [s], compare=False) for s in sentences]
+    results = [check(trace.query, trace.reference or "", [s]) for s in sentences]
     why = next((f for f in results if isinstance(f, str)), None)
     if why is not None:
         return Score("context_precision_statements", label=NOT_APPLICABLE, explanation=why)
@@ -104,7 +105,7 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
     nothing to judge."""
     rows: list[list[float]] = []
     for sentence in _sentences(source):
-        result = check("", summary, [sentence], compare=False)
+        result = check("", summary, [sentence])
         if isinstance(result, str):
             return result
         rows.append(result.supported())
@@ -115,7 +116,7 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
-    version="2",
+    version="3",
     source=f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model",
 )
 def summary_faithfulness_zs(trace: Trace) -> Score:
@@ -132,6 +133,7 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
+    version="2",
     source=f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model",
 )
 def summary_faithfulness_conv(trace: Trace) -> Score:
@@ -150,7 +152,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
-    version="3",
+    version="4",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
@@ -179,7 +181,7 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
     needs={"query", "documents", "answer", "reference"},
     threshold=0.75,
     method="model",
-    version="2",
+    version="3",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )
 def ragas(trace: Trace, *, settings: Settings) -> Score:

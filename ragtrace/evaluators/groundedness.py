@@ -1,4 +1,4 @@
-"""Checks by the embedded groundedness model: what of an answer its context supports, and what contradicts it.
+"""Checks by the embedded reader: what of an answer its context supports, and what contradicts it.
 
 A refusal is neither grounded nor hallucinated: it has the label `refusal` and no value. An answer that claims nothing
 (code, a courtesy, a question) and one in a language that the model does not know are `not_applicable`.
@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
 from ragtrace.evaluators.refusals import declines, read_answer
 from ragtrace.lazy import Recent
+from ragtrace.models.answer_reader import SUPPORTED
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement
 
 if TYPE_CHECKING:
-    from ragtrace.models.support import AnswerSupport, StatementSupport
+    from ragtrace.models.answer_reader import AnswerSupport, StatementSupport
 
 REFUSAL = "refusal"
 _LANGUAGE = "en"
 _SURE = 0.6
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
-SUPPORTED = 0.6
-"""Probability from which a claim counts as supported where whole claims are counted. On dev 9 % of the good claims and
-59 % of the bad ones are below it (`training/groundedness/calibrate.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +41,24 @@ class Checked:
         """Per claim the probability that the context supports it."""
         return [j.supported for _, j in self.claims]
 
+    def share(self) -> float:
+        """Supported claims / claims."""
+        return sum(p >= SUPPORTED for p in self.supported()) / len(self.claims)
+
 
 _recent: Recent[Checked | str] = Recent(256)
 
 
-def check(query: str, answer: str, chunks: Sequence[str], compare: bool = True) -> Checked | str:
-    """The claims of an answer compared with chunks, or the reason why none can be; `compare` as in `Question`.
+def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
+    """The claims of an answer compared with chunks, or the reason why none can be.
 
     Several evaluators need it for one trace: the last 256 results are remembered.
     """
-    key = (str(compare), query, answer, *chunks)
-    return _recent.get(key, lambda: _check(query, answer, chunks, compare))
+    return _recent.get((query, answer, *chunks), lambda: _check(query, answer, chunks))
 
 
-def _check(query: str, answer: str, chunks: Sequence[str], compare: bool) -> Checked | str:
-    from ragtrace.models.support import Question, assess
+def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
+    from ragtrace.models.answer_reader import Question, assess
 
     reading = read_answer(answer)
     if declines(reading):
@@ -69,12 +70,11 @@ def _check(query: str, answer: str, chunks: Sequence[str], compare: bool) -> Che
     for text, what in ((answer, "answer"), (" ".join(c[:500] for c in chunks[:4]), "context")):
         if (language := _foreign(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
-    parts = reading.statements
     # The model reads the answer without prefaces, courtesies and citation marks: they would change the verdict.
-    (support,) = assess([Question(query, reading.text, [(s.start, s.end) for s in parts], chunks, compare)])
+    (support,) = assess([Question(query, reading.text, [(s.start, s.end) for s in reading.claims], chunks)])
     if support is None:
         return "the answer or the chunks hold no words"
-    claims = tuple((s, j) for s, j in zip(parts, support.statements, strict=True) if s.kind == "claim")
+    claims = tuple(zip(reading.claims, support.statements, strict=True))
     return Checked(claims, support, answer, reading.complete)
 
 
@@ -138,7 +138,7 @@ def _explanation(checked: Checked) -> str:
     if not checked.complete:
         text += f"; the first {checked.claims[-1][0].end} of {len(checked.text)} characters were judged"
     share = checked.support.share
-    return text if share >= 1.0 else f"{text}; compared with the nearest {share:.0%} of the context"
+    return text if share >= 1.0 else f"{text}; read with the nearest {share:.0%} of the context"
 
 
 def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float]) -> Score:
@@ -162,30 +162,29 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="14",
+        version="15",
         source=source,
     )
 
 
-@_model(0.52, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
+@_model(0.97, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
 def faithfulness(trace: Trace) -> Score:
-    """Expected share of the answer's claims that the context supports: the mean of the claims' calibrated
-    probabilities. At the threshold at most 5 % of dev's good answers fail, at most 15 % of each set and 10 % of those
-    written by hand (`benchmarks/thresholds.py`).
+    """Claims of the answer that the context supports / claims. A claim counts as supported where `groundedness` would
+    pass it.
 
-    The evidence has every claim with its verdict and its closest passage; the explanation quotes the least supported
-    one and the words that are not supported.
+    The evidence has every claim with its verdict and the passage to read beside it; the explanation quotes the
+    least supported one and its wrong words.
     """
-    return _score(faithfulness, trace, lambda c: sum(c.supported()) / len(c.claims))
+    return _score(faithfulness, trace, Checked.share)
 
 
-@_model(0.7, "RAG generator metrics, hallucination; by the embedded model", "lower")
+@_model(0.03, "RAG generator metrics, hallucination; by the embedded model", "lower")
 def hallucination(trace: Trace) -> Score:
-    """Expected share of the answer's claims that the context does not support: 1 - faithfulness."""
-    return _score(hallucination, trace, lambda c: 1 - sum(c.supported()) / len(c.claims))
+    """Claims of the answer that the context does not support / claims: 1 - faithfulness."""
+    return _score(hallucination, trace, lambda c: 1 - c.share())
 
 
-@_model(0.35, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.2, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 
@@ -193,7 +192,7 @@ def groundedness(trace: Trace) -> Score:
     return _score(groundedness, trace, lambda c: min(c.supported()))
 
 
-@_model(0.6, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
+@_model(0.5, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
 def hallucination_cross_encoder(trace: Trace, *, settings: Settings) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
     answer, not composed from claims.
@@ -251,14 +250,14 @@ def context_contradiction(trace: Trace) -> Score:
     needs={"documents", "reference"},
     threshold=0.75,
     method="model",
-    version="3",
+    version="4",
     source="Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model",
 )
 def context_recall(trace: Trace) -> Score:
-    """Expected share of the reference answer's claims that the retrieved context supports."""
+    """Claims of the reference answer that the retrieved context supports / claims."""
     checked = check(trace.query, trace.reference or "", [d.content for d in trace.documents])
     if isinstance(checked, str):
         return not_scored("context_recall", checked)
     missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < SUPPORTED]
     explanation = f"not in the context: “{missing[0][:300]}”" if missing else None
-    return Score("context_recall", value=sum(checked.supported()) / len(checked.claims), explanation=explanation)
+    return Score("context_recall", value=checked.share(), explanation=explanation)

@@ -13,12 +13,16 @@ from itertools import pairwise
 
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.refusals import declines
-from ragtrace.models.answer_features import normal
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.text.claims import AnswerParts, read
 from ragtrace.text.function_words import FUNCTION_WORDS
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
+_NUMBERS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+eighteen nineteen twenty
+"""
+_NUMBER_WORDS = {word: str(i) for i, word in enumerate(_NUMBERS.split())}
 _STEM = 5
 _COMMON = (
     "the of and to that for with are this from by at it which who has have had be been were on as or not you he his "
@@ -36,7 +40,8 @@ _UNSUPPORTED = 0.35
 
 
 def _words(text: str) -> list[str]:
-    return [normal(word) for word in _WORD.findall(text)]
+    """The words in lower case, small numbers as digits."""
+    return [_NUMBER_WORDS.get(word, word) for word in _WORD.findall(text.lower())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ragtrace.evaluation import evaluator
 from ragtrace.evaluators.arithmetic import average_precision, f1
-from ragtrace.evaluators.groundedness import SUPPORTED, Checked, check, not_scored
+from ragtrace.evaluators.groundedness import Checked, check, not_scored
+from ragtrace.models.answer_reader import SUPPORTED
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 
@@ -36,7 +37,7 @@ def _entails(chunk: str, query: str, text: str) -> list[bool]:
     threshold=0.25,
     direction="lower",
     method="model",
-    version="3",
+    version="4",
     source="Ejento evaluation metrics, 2.4",
 )
 def noise_sensitivity(trace: Trace) -> Score:
@@ -75,7 +76,7 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     threshold=0.25,
     direction="lower",
     method="model",
-    version="3",
+    version="4",
     source=_RAGAS,
 )
 def noise_sensitivity_relevant(trace: Trace) -> Score:
@@ -89,7 +90,7 @@ def noise_sensitivity_relevant(trace: Trace) -> Score:
     threshold=0.25,
     direction="lower",
     method="model",
-    version="3",
+    version="4",
     source=_RAGAS,
 )
 def noise_sensitivity_irrelevant(trace: Trace) -> Score:
@@ -102,7 +103,7 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     needs={"query", "answer", "reference"},
     threshold=0.75,
     method="model",
-    version="3",
+    version="4",
     source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
 )
 def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
@@ -127,7 +128,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
 
 
 @evaluator(
-    version="2",
+    version="3",
     needs={"query", "documents"},
     threshold=0.75,
     method="model",

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ragtrace.text.abstentions import is_idiom
 from ragtrace.text.claims import AnswerParts, read, states_amount
+from ragtrace.text.empty_text import is_empty
 
 _CACHED_ANSWERS = 256
 _CLAIMS = 100
@@ -50,6 +51,8 @@ def _read(answer: str) -> tuple[AnswerParts, float]:
     from ragtrace.models import heads
 
     parts = read(answer)
+    if is_empty(answer):
+        return parts, 0.0
     claims = [(i, parts.text[s.start : s.end]) for i, s in enumerate(parts.statements) if s.kind == "claim"]
     whole, *each = heads.refusal([answer, *(text for _, text in claims[:_CLAIMS])])
     each = [0.0 if is_idiom(text) else p for (_, text), p in zip(claims, each, strict=False)]
@@ -57,6 +60,10 @@ def _read(answer: str) -> tuple[AnswerParts, float]:
     parts = parts.without(abstentions)
     if declines(parts):
         return parts, max(whole, 0.95)
+    by_claim = dict(zip((i for i, _ in claims), each, strict=False))
+    first = next((i for i, s in enumerate(parts.statements) if s.kind in ("claim", "abstention", "code")), None)
+    if first in by_claim and by_claim[first] < _ONE_CLAIM:
+        return parts, min(whole, 0.49)  # it answers, and says at its end what the documents do not mention
     amount = any(states_amount(text) for _, text in claims)
     enough = _SURE if amount else _ALONE if len(claims) == 1 else _WHOLE
     if whole >= enough and max(each, default=0.0) >= _ONE_CLAIM and len(claims) <= _CLAIMS:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.evaluators.coverage import coverage
-from ragtrace.lazy import Recent
 from ragtrace.models.products import product
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
@@ -198,26 +197,16 @@ def _blended(trace: Trace, rank: int, cosine: float) -> float:
     return cosine if covered is None else max((cosine + 2 * covered) / 3, _OTHER_WORDS * cosine)
 
 
-_recent: Recent[list[float]] = Recent(64)
-"""Recall and precision look at the same relevances, one after the other."""
-
-
 def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
-    """Per chunk with text how relevant it is, by the embedded encoder; see `_encoded_in_place`."""
-    texts = (trace.query, *(d.content for d in trace.documents))
-    return _recent.get(texts, lambda: _encoded_in_place(trace, settings))
-
-
-def _encoded_in_place(trace: Trace, settings: Settings) -> list[float]:
-    """With the embedded encoder a sentence's vector is the mean of its pieces, encoded with the chunk around it: the
-    groundedness model needs the same encodings, so they are made once for both, and are remembered."""
-    from ragtrace.models.alignment import sentence_vectors
+    """Per chunk with text how relevant it is: with the embedded encoder a sentence is encoded with the chunk around
+    it."""
+    from ragtrace.models.chunk_sentences import sentence_vectors
 
     (query,) = _embed([[trace.query]], settings)
     relevance = []
     left = _CONTEXT_SENTENCES
     for rank, document in enumerate(trace.documents):
-        _, vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
+        vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
         left -= len(vectors)
         if len(vectors):
             relevance.append(_blended(trace, rank, _clipped(product(vectors, query[0]).max())))
@@ -229,7 +218,7 @@ def _encoded_in_place(trace: Trace, settings: Settings) -> list[float]:
 _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
 
 
-@evaluator(needs={"query", "documents"}, version="4", threshold=0.17, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, version="5", threshold=0.17, method="model", batch=True, source=_SOFT)
 def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more; at least 0.6 of the cosine,
@@ -242,7 +231,7 @@ def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> 
     return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
 
 
-@evaluator(needs={"query", "documents"}, version="4", threshold=0.14, method="model", batch=True, source=_SOFT)
+@evaluator(needs={"query", "documents"}, version="5", threshold=0.14, method="model", batch=True, source=_SOFT)
 def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
     """Mean over the chunks of S(query, chunk), which is that of `context_relevancy_recall`."""
     return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]

@@ -1,4 +1,4 @@
-"""Checks that need no model: loops, and tokens that must be there."""
+"""Checks of the answer's text alone: loops, answers that say nothing, and tokens that must be there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrace.evaluation import evaluator
+from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.evaluators.arithmetic import failures
 from ragtrace.records import Score, Trace
+from ragtrace.text.empty_text import is_empty
 from ragtrace.text.sentences import split
 
 _SOURCE = "H2O Eval Studio, Looping Detection Evaluator"
@@ -26,6 +27,8 @@ _WORD = re.compile(r"\w+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.S)
 _LAYOUT = re.compile(rf"{_CODE.pattern}|^[ \t]*\|[^\n]*\|[ \t]*$|^[\s\-=_*~#+.]{{3,}}$", re.S | re.M)
 """Code, rows of tables and rules repeat themselves by nature."""
+_NUMBERING = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•])\s+|(?<=[.!?;:]) \(?\d{1,3}[.)] ", re.M)
+"""The number of a list's item: a loop that counts its rounds is a loop."""
 _LINK = re.compile(r"https?://\S+|(?<!\S)[^\s/]*/[^\s/]+/\S*")
 _MARKS = re.compile(r"([^\w\s]{1,3})[ \t]+(?:\1[ \t]+){8,}\1")
 """A mark that is written ten times, with blanks between."""
@@ -36,16 +39,17 @@ _MAX_CHARS = 8_000
 """Characters of an answer that are searched for repetitions; a loop that starts later is as long as it is dull."""
 
 
-@evaluator(needs={"answer"}, version="3", threshold=0.88, source=_SOURCE)
+@evaluator(needs={"answer"}, version="4", threshold=0.88, source=_SOURCE)
 def looping_unique_sentences(trace: Trace) -> float | None:
-    """Unique sentences of the answer / its sentences; those under 10 characters, code and tables are left out."""
+    """Unique sentences of the answer / its sentences, without the numbers of a list's items; those under 10 characters,
+    code and tables are left out."""
     answer = _LAYOUT.sub("\n", trace.answer)
     sentences = [answer[s.start : s.end] for s in split(answer)]
-    counted = [" ".join(s.split()) for s in sentences if len(s) >= _SHORT]
+    counted = [" ".join(_NUMBERING.sub(" ", s).split()) for s in sentences if len(s) >= _SHORT]
     return len(set(counted)) / len(counted) if counted else None
 
 
-@evaluator(needs={"answer"}, version="2", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
+@evaluator(needs={"answer"}, version="3", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
 def looping_repeated_ngrams(trace: Trace) -> float | None:
     """The largest of three shares of the answer: its words in rounds that follow each other, its runs of twelve words
     that were in it before, and its characters in marks that are written ten times, and in lines that are written six
@@ -57,7 +61,7 @@ def looping_repeated_ngrams(trace: Trace) -> float | None:
     answer = trace.answer[:_MAX_LOOP_CHARS]
     rows = [*_MARKS.finditer(answer), *_LINES.finditer(_CODE.sub("", answer))]
     marks = min(1.0, sum(row.end() - row.start() for row in rows) / max(1, len(answer)))
-    words = _WORD.findall(_LINK.sub(" link ", _LAYOUT.sub(" ", answer)).lower())
+    words = _WORD.findall(_LINK.sub(" link ", _NUMBERING.sub(" ", _LAYOUT.sub(" ", answer))).lower())
     runs = list(zip(*(words[i:] for i in range(_RUN)), strict=False))
     repeated = 1 - len(set(runs)) / len(runs) if runs else 0.0
     return max(marks, repeated, share_in_rounds(words))
@@ -132,6 +136,43 @@ def _repeated_of(text: str, length: int) -> str | None:
         if i - earlier >= length and text[earlier : earlier + length] == piece:
             return piece
     return None
+
+
+@evaluator(threshold=0.5, direction="lower", method="model", source="Answers without content")
+def no_answer(trace: Trace) -> Score:
+    """1 where the answer says nothing, else 0: it is blank, holds signs only, one word again and again, or letters that
+    are words of no language.
+
+    A blank answer counts where a model was called for it; a request that failed, and a row without an answer, have no
+    score. The embedded model of languages tells letters from words.
+    """
+    if not trace.answer and (trace.error or not trace.facts.usage):
+        return Score("no_answer", label=NOT_APPLICABLE, explanation="no model gave an answer")
+    reason = is_empty(trace.answer) or ("the words are of no language" if _is_gibberish(trace.answer) else None)
+    if reason is None:
+        return Score("no_answer", 0.0, method="model")
+    return Score("no_answer", 1.0, explanation=reason, cause="no_answer", method="model")
+
+
+_FEWEST_LETTERS = 1.7
+"""Letters for each word piece of the reader's vocabulary under which the words are unknown to it."""
+_UNSURE = 0.4
+"""Probability of the likeliest language under which a text may be of none."""
+
+
+def _is_gibberish(answer: str) -> bool:
+    from ragtrace.models.language_id import identify
+
+    text = _LAYOUT.sub(" ", answer[:_MAX_CHARS])
+    words = [w for w in _WORD.findall(text) if w.isalpha()]
+    if len(words) < 3 or len(words) < len(_WORD.findall(text)) / 2:
+        return False
+    language = identify(text)
+    if language is None or language[1] >= _UNSURE:
+        return False
+    from ragtrace.models.answer_reader import reader
+
+    return sum(map(len, words)) / max(1, len(reader().chunks.encode(" ".join(words)).ids)) < _FEWEST_LETTERS
 
 
 Constraint = str | Sequence[str]

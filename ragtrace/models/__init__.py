@@ -31,15 +31,25 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         "bert-base-uncased-vocab.txt",
         "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     ),
-    "groundedness": (
+    "reader": (
         None,
-        "groundedness.onnx",
-        "bcde2c041bfd216e44485b53b6fe9ca5178810ba1220c64c254f798a15bef99b",
+        "reader.onnx",
+        "934802de4f5d1ea5cea6fc97b82ad7d9199a48f5cbcce0385101399c02f663d2",
     ),
-    "groundedness_calibration": (
+    "reader_words": (
         None,
-        "groundedness.npz",
-        "0e6713eca0019b02171d08efe1daf8b91c8cad7870817b5d3f90fcf6e278ee0a",
+        "reader_words.npz",
+        "ce344983718b25b84e8d42a3c8a928d6ab83b92639be5d55d088314f0b2002ed",
+    ),
+    "reader_tokenizer": (
+        None,
+        "reader_tokenizer.json",
+        "ca6308373059dd17c6ed7a0763e1f5d3a6b31768f66acb779454a95d5bd6e81f",
+    ),
+    "reader_calibration": (
+        None,
+        "reader_calibration.json",
+        "07b3754a8ff7436bfbeb49e74ea56293b2ac9486d07de90bee66fea3ac185899",
     ),
     "names": (
         None,
@@ -55,16 +65,6 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         None,
         "refusal.npz",
         "9e4212e22d8c908073f72eb70e0cdb88043e252e0f556a2e6c1c0c97139f5d4f",
-    ),
-    "word_vectors": (
-        None,
-        "word_vectors.npz",
-        "2a2f611d1208894a4c1c807a911afc359395af7d5440e0c718330b87d551f487",
-    ),
-    "claim_comparison": (
-        None,
-        "claim_comparison.onnx",
-        "b82f6a8ea603e98559962fcf217590c566f9b1ce06db21b600c05381aced10b2",
     ),
     "summac": (
         None,

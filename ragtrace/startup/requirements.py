@@ -40,6 +40,7 @@ _EVALUATORS = {
     "answer_correctness_judge": _MODELS,
     "answer_relevancy_questions": _MODELS,
     "contact_information": _MODELS,
+    "no_answer": (*_MODELS, *_LANGUAGE),
     **{name: (Requirement("nltk", "eval"),) for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4")},
     **{name: (Requirement("rouge_score", "eval"),) for name in ("rouge_1", "rouge_2", "rouge_l")},
 }

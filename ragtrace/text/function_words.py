@@ -9,4 +9,3 @@ they them his her their i we you our your my me us which who whom whose what whe
 here s t re ve d ll m more most such other some any each both all up out over about
 """
 FUNCTION_WORDS = frozenset(_LISTED.split())
-"""The features of the groundedness models count them: a change of the list needs a new training."""
