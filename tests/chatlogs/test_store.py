@@ -491,13 +491,13 @@ def test_a_cause_has_the_weight_of_the_evaluator_that_told_it(store: Store) -> N
     often = Score("often", 0.1, "fail", cause="leak_by_model", sampling_probability=0.5)
     store.write(
         [
-            made(0, rare, cause="context_ignored", sampling_probability=0.5),
+            made(0, rare, cause="irrelevant_context", sampling_probability=0.5),
             made(1, rare, often, cause="leak_by_model", sampling_probability=0.5),
             made(2, cause="nothing_retrieved", sampling_probability=0.5),
         ]
     )
     causes = overview(store, NOW - 1, NOW + 60_000).causes
-    assert causes == pytest.approx({"context_ignored": 20.0, "leak_by_model": 2.0, "nothing_retrieved": 2.0})
+    assert causes == pytest.approx({"irrelevant_context": 20.0, "leak_by_model": 2.0, "nothing_retrieved": 2.0})
 
 
 def test_an_overview_of_days_adds_up(store: Store) -> None:

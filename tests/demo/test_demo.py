@@ -75,7 +75,8 @@ def test_no_content_leaves_without_capture(tmp_path: Path) -> None:
 def test_replay(tmp_path: Path) -> None:
     """Recorded traffic runs through the same assistants, with its own passages and references."""
     rows = [
-        {"id": "r1", "query": "How long is the pump covered?", "contexts": ["24 months from delivery."],
+        {"id": "r1", "query": "How long is the pump covered?",
+         "contexts": ["The pump is covered for 24 months from delivery."],
          "answer": "24 months from delivery.", "reference": "24 months"},
         {"id": "r2", "query": "What colour?", "contexts": [], "answer": "Blue."},
     ]  # fmt: skip

@@ -188,7 +188,7 @@ def test_verdicts_are_compared_with_the_labels() -> None:
         board(Evaluation(make_trace(query=query, answer=answer), scores))
     board(Evaluation(make_trace(query="q4", answer="Not recorded."), (Score("groundedness", 0.9, "pass"),)))
     assert [line.strip() for line in boards.agreement_lines(board)[2:]] == [
-        "groundedness         1 of 2 (50%): passed 1 of 1 supported, failed 0 of 1 unsupported",
+        "groundedness         1 of 2 (50%): passed 1 of 1 supported, failed 0 of 1 unsupported; AUROC 0.50",
         "answer_relevance     2 of 2 (100%): passed 2 of 2 relevant, failed 0 of 0 irrelevant",
     ]
     assert boards.agreement_lines(boards.DemoBoard(0)) == []

@@ -349,11 +349,55 @@ def test_cause(fields: dict[str, Any], scores: tuple[Score, ...], expected: str 
     assert expected is None or expected in semconv.CAUSES
 
 
-def test_context_ignored() -> None:
-    """The chunk fits the question, and the answer is far from everything."""
-    trace = make_trace(query=QUERY, documents=CHUNKS, answer="Bananas are yellow fruits.")
-    scores = [s for n in ("groundedness", "context_relevancy_recall") for (s,) in run(plugins.load(n), [trace])]
-    assert cause(trace, scores) == "context_ignored"
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        " \n ",
+        "...",
+        ". . . . .",
+        "\u2026",
+        "text text text text",
+        "no no no no no no",
+        "dfgh jkl; asdf qwer uiop zxcv",
+    ],
+)
+def test_an_answer_that_says_nothing_fails(answer: str) -> None:
+    """Blank, dots, one word again and again, letters of no language: with a cause of its own, and no refusal."""
+    trace = make_trace(query=QUERY, documents=CHUNKS, answer=answer, facts=Facts(usage={"m": (10, 1)}))
+    scores = [s for n in plugins.DEFAULT_SUITE for (s,) in run(plugins.load(n), [trace])]
+    found = {s.name: s for s in scores}
+    assert found["no_answer"].label == "fail"
+    assert found.get("refusal", Score("refusal", label="pass")).label != "fail"
+    assert cause(trace, scores) == "no_answer"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "42",
+        "Yes.",
+        "No, no, no: never do that.",
+        "XJ-22 PLQ 2231 KLM",
+        "Takuu on voimassa kaksi vuotta.",
+        "\u4fdd\u4fee\u671f\u4e3a\u4e24\u5e74\u3002",
+    ],
+)
+def test_a_short_answer_says_something(answer: str) -> None:
+    """A number, a word, a code, another language."""
+    assert score("no_answer", answer=answer).label == "pass"
+
+
+def test_a_request_without_a_model_has_no_answer_to_judge() -> None:
+    """A row of a data set without an answer, and a request that failed, have no score."""
+    assert score("no_answer", answer="").label == "not_applicable"
+
+
+def test_a_loop_that_counts_its_rounds_is_a_loop() -> None:
+    """The number of a list's item does not make a sentence new."""
+    answer = "1. Click Save. 2. Click Save. 3. Click Save. 4. Click Save."
+    assert score("looping_unique_sentences", answer=answer).label == "fail"
+    assert score("looping_repeated_ngrams", answer=answer).label == "fail"
 
 
 @pytest.mark.parametrize(
@@ -475,7 +519,7 @@ def test_every_evaluator_is_described() -> None:
         assert row["description"]
         assert row["source"]
         assert (check.threshold is None) == (name in WITHOUT_VERDICT)
-        assert set(row["needs"])
+        assert set(row["needs"]) or name == "no_answer"  # which judges an empty answer, too
 
 
 # --- refusals, names, entities -------------------------------------------------------------------

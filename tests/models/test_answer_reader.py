@@ -1,0 +1,162 @@
+"""The reader's inputs: sentences of chunks, which of them are read, and windows of answers."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrace import models
+from ragtrace.errors import ModelError
+from ragtrace.models.answer_reader import Question, Reader, _parts, _windows, reader
+from ragtrace.models.evidence import QUESTION, Chunks, joined, passage, stems
+
+TABLE = "# Prices\n| ticket | price |\n|---|---|\n| day | 12 euros |\n| week | 40 euros |"
+RECORD = '{"name": "Blue Door", "attributes": {"WiFi": "no", "OutdoorSeating": true}, "stars": 4.5}'
+
+
+def chunks() -> Chunks:
+    return reader().chunks
+
+
+def texts(chunk: str) -> list[str]:
+    return [chunk[s.start : s.end] for s in chunks().sentences(chunk)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=600))
+def test_sentences_stand_where_they_say(text: str) -> None:
+    """They lie inside the chunk, in order, and each has word pieces and a head that comes before it."""
+    last = 0
+    for number, sentence in enumerate(chunks().sentences(text)):
+        assert last <= sentence.start <= sentence.end <= len(text)
+        assert 0 < len(sentence.ids) <= 64
+        assert 0 <= sentence.head <= number
+        last = sentence.start
+
+
+def test_a_record_is_read_by_its_keys() -> None:
+    """Each key with its value is a sentence, in words, and stands where it did."""
+    found = texts(RECORD)
+    assert any(text.startswith('"WiFi": "no"') for text in found)
+    assert {"outdo", "seati"} <= frozenset().union(*(s.stems for s in chunks().sentences(RECORD)))
+
+
+def test_a_row_of_a_table_brings_the_names_of_its_columns() -> None:
+    """Only one row fits beside the rest, and its columns' names come along."""
+    filler = " ".join(f"The museum shop sells postcards of painting number {i}." for i in range(60))
+    evidence = chunks().evidence([filler, TABLE], "What does a week ticket cost?", "40 euros.", 60)
+    read = [texts((filler, TABLE)[chunk])[i] for _, _, chunk, i in evidence.places]
+    assert "| week | 40 euros |" in read
+    assert "| ticket | price |" in read
+    assert evidence.share < 1
+
+
+def test_a_short_context_is_read_whole() -> None:
+    """In its order, with a mark between chunks."""
+    evidence = chunks().evidence(["One two.", "Three four. Five."], "", "nothing")
+    assert [place[2:] for place in evidence.places] == [(0, 0), (1, 0), (1, 1)]
+    assert evidence.share == 1.0
+    assert len(evidence.ids) > sum(b - a for a, b, _, _ in evidence.places)
+
+
+def test_a_wrong_value_is_shown_beside_the_chunk_that_was_asked_about() -> None:
+    """And not beside the look-alike that it was taken from."""
+    lamps = ["The Alba lamp. Its bulb lasts 15,000 hours.", "The Nova lamp. Its bulb lasts 25,000 hours."]
+    divided = [chunks().sentences(lamp) for lamp in lamps]
+    claim = "The bulb lasts 25,000 hours."
+    everything = {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert passage(divided, everything, "How long does the bulb of the Alba lamp last?", claim, "25,000") == (0, 1)
+    assert passage(divided, {(0, 0), (1, 0)}, "How long does the Alba lamp last?", claim, "25,000") == (0, 0)
+    assert passage(divided, everything, "", "Bananas ripen.", "Bananas") is None
+
+
+def test_the_end_of_a_long_question_is_read() -> None:
+    """What is asked stands there."""
+    question = list(range(10, 200))
+    ids = joined([5], question, [7])
+    assert len(ids) == 3 + QUESTION + 3
+    assert question[-1] in ids
+    assert question[0] not in ids
+
+
+def test_stems_are_of_content_words() -> None:
+    """Five letters, in lower case."""
+    assert stems("The Warranties of 1.5 pumps") == {"warra", "1.5", "pumps"}
+
+
+def test_windows_hold_whole_statements() -> None:
+    """A statement longer than a window is in several parts; others are read together while they fit."""
+    offsets = [(i, i + 1) for i in range(300)]
+    parts = _parts(offsets, [(0, 20), (20, 60), (60, 290)])
+    assert [k for k, _ in parts] == [0, 1, 2, 2, 2]
+    assert [i for _, part in parts for i in part] == list(range(290))
+    assert [[k for k, _ in window] for window in _windows(parts)] == [[0, 1], [2], [2], [2]]
+
+
+def test_the_question_decides_between_look_alikes() -> None:
+    """The same answer over the same chunks is right for one question and wrong for another."""
+    contexts = (
+        "Model A: the filter is changed every 3 months. Its warranty lasts 24 months.",
+        "Model B: the filter is changed every 6 months. Its warranty lasts 36 months.",
+    )
+    answer = "The warranty lasts 36 months."
+    values = []
+    for model in ("B", "A"):
+        found = reader().assess(
+            Question(f"How long is the warranty of model {model}?", answer, [(0, len(answer))], contexts)
+        )
+        assert found is not None
+        values.append(found.statements[0])
+    assert values[0].supported > 0.6
+    assert values[1].supported < 0.4
+    assert values[1].contradicted > values[1].unsupported
+
+
+def test_wrong_words_are_whole_content_words() -> None:
+    """And an answer that is supported has none."""
+    context = "The shop opens at nine in the morning. It closes at five."
+    right, wrong = "The shop opens at nine.", "The shop opens at eleven."
+    (good,) = [reader().assess(Question("When does the shop open?", right, [(0, len(right))], [context]))]
+    (bad,) = [reader().assess(Question("When does the shop open?", wrong, [(0, len(wrong))], [context]))]
+    assert good is not None
+    assert bad is not None
+    assert good.spans == ()
+    assert "eleven" in [wrong[a:b] for a, b in bad.spans]
+
+
+def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
+    """The others are read again without it."""
+    context = "The pump is blue. Its warranty lasts 24 months. The filter is white."
+    answer = "The pump is blue. Its warranty lasts 90 months. The filter is white."
+    statements = [(0, 17), (18, 47), (48, 68)]
+    found = reader().assess(Question("Tell me about the pump.", answer, statements, [context]))
+    assert found is not None
+    assert [s.supported > 0.5 for s in found.statements] == [True, False, True]
+
+
+def test_threads_share_a_reader() -> None:
+    """What one thread asks does not change what another gets."""
+    context, answer = "The pump is blue.", "The pump is blue."
+    question = Question("", answer, [(0, len(answer))], [context])
+    alone = reader().assess(question)
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(reader().assess(question))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [alone] * 6
+
+
+def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both checksums and what to do."""
+    (tmp_path / "reader.onnx").write_bytes(b"something else")
+    for name in ("reader_words.npz", "reader_tokenizer.json", "reader_calibration.json"):
+        (tmp_path / name).write_bytes((models._DATA / name).read_bytes())
+    monkeypatch.setattr(models, "_DATA", tmp_path)
+    with pytest.raises(ModelError, match=r"reader model's file .* has sha256 .*reinstall"):
+        Reader()
