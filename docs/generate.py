@@ -72,7 +72,7 @@ _GROUPS = {
     ),
     "Does it answer the question?": (
         "answer_relevance answer_relevance_max answer_relevancy_questions answer_relevancy_statements refusal "
-        "language_mismatch"
+        "no_answer language_mismatch"
     ),
     "Did the retrieval find what is needed?": (
         "context_relevancy context_relevancy_recall context_relevancy_precision context_precision "

@@ -226,8 +226,7 @@ class Traffic:
         bad = np.minimum(failed["faithfulness"], self.evaluated)
         retrieval = self.share(bad, 0.3, 0.75)
         nothing = self.random.binomial(retrieval, 0.4)
-        ignored = self.random.binomial(bad - retrieval, 0.3)
-        contradicts = self.random.binomial(bad - retrieval - ignored, 0.3)
+        contradicts = self.random.binomial(bad - retrieval, 0.3)
         refusals = np.minimum(failed["refusal"], self.evaluated - bad)
         wrong = self.random.binomial(refusals, 0.3)
         leaks = np.minimum(failed["pii_leakage"] + failed["sensitive_data_leakage"], self.evaluated - bad - refusals)
@@ -237,9 +236,8 @@ class Traffic:
         for cause, events in {
             "nothing_retrieved": nothing,
             "irrelevant_context": retrieval - nothing,
-            "context_ignored": ignored,
             "contradicts_context": contradicts,
-            "unsupported": bad - retrieval - ignored - contradicts,
+            "unsupported": bad - retrieval - contradicts,
             "wrong_refusal": wrong,
             "right_refusal": refusals - wrong,
             "truncated": truncated,
