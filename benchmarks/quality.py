@@ -249,7 +249,7 @@ def character_f1(found: list[tuple[Row, Checked]]) -> float:
         gold, mine = np.zeros(len(row["answer"]), bool), np.zeros(len(row["answer"]), bool)
         for s in row["spans"]:
             gold[s["start"] : s["end"]] = True
-        for a, b in checked.support.spans:
+        for a, b in (span for _, claim in checked.claims for span in claim.spans):
             mine[a:b] = True
         hit, said, true = hit + int((gold & mine).sum()), said + int(mine.sum()), true + int(gold.sum())
     return 2 * hit / max(1, said + true)

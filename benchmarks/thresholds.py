@@ -34,9 +34,6 @@ from ragtrace.evaluation import Evaluator, run
 
 RECORD = Path(__file__).with_name("thresholds.json")
 MAX_GOOD_FAILING = 0.05
-MAX_UNGROUNDED = dict.fromkeys(("faithfulness", "groundedness", "hallucination"), 0.06)
-"""The same for the verdicts of the reader. More labels of their sets are disputed, and one good row more in a hundred
-brings four bad ones."""
 MAX_SET_FAILING = 0.15
 """Of each set: a mean hides that one style of answers fails often."""
 MAX_HANDMADE_FAILING = 0.1
@@ -118,11 +115,10 @@ def shares_failing(sets: Sequence[Scored], good: bool, grid: np.ndarray) -> np.n
     return np.mean(shares, axis=0) if shares else np.zeros(len(grid))
 
 
-def by_rule(sets: Sequence[Scored], grid: np.ndarray, most: float, shipped: float | None = None) -> int:
-    """The index of the threshold that the rule gives, in an ascending grid. `most` is the share of good rows that may
-    fail."""
+def by_rule(sets: Sequence[Scored], grid: np.ndarray, shipped: float | None = None) -> int:
+    """The index of the threshold that the rule gives, in an ascending grid."""
     failing, recall = (shares_failing(sets, good, grid) for good in (True, False))
-    allowed = failing <= most
+    allowed = failing <= MAX_GOOD_FAILING
     for of_set in sets:
         limit = MAX_HANDMADE_FAILING if of_set.is_handmade else MAX_SET_FAILING
         allowed &= shares_failing([of_set], True, grid) <= limit
@@ -152,15 +148,14 @@ def proposal(check: Evaluator, results: Mapping[str, tuple[list[Example], list[f
     sets = [scored(set_name, examples, values, sign) for set_name, (examples, values) in results.items()]
     low, high = check.range
     grid = np.sort(sign * np.round(np.linspace(low, high, round((high - low) * _STEPS) + 1), 2))
-    most = MAX_UNGROUNDED.get(check.name, MAX_GOOD_FAILING)
-    chosen = by_rule(sets, grid, most, None if check.threshold is None else sign * check.threshold)
+    chosen = by_rule(sets, grid, None if check.threshold is None else sign * check.threshold)
     failing, recall = (float(shares_failing(sets, good, grid)[chosen]) for good in (True, False))
     chance = np.random.default_rng(7)
     draws = []
     for _ in range(_DRAWS):
         drawn = [s.drawn(chance) for s in sets]
         shares = [shares_failing(drawn, good, grid)[chosen] for good in (True, False)]
-        draws.append((*shares, sign * grid[by_rule(drawn, grid, most)]))
+        draws.append((*shares, sign * grid[by_rule(drawn, grid)]))
     failing_95, recall_95, thresholds_95 = np.quantile(np.array(draws), [0.025, 0.975], axis=0).T
     threshold = round(float(sign * grid[chosen]), 2) + 0.0
     return {

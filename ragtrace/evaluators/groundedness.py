@@ -58,7 +58,7 @@ def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
 
 
 def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
-    from ragtrace.models.answer_reader import Question, assess
+    from ragtrace.models.answer_reader import Question, reader
 
     reading = read_answer(answer)
     if declines(reading):
@@ -71,7 +71,7 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
         if (language := _foreign(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
     # The model reads the answer without prefaces, courtesies and citation marks: they would change the verdict.
-    (support,) = assess([Question(query, reading.text, [(s.start, s.end) for s in reading.claims], chunks)])
+    support = reader().assess(Question(query, reading.text, [(s.start, s.end) for s in reading.claims], chunks))
     if support is None:
         return "the answer or the chunks hold no words"
     claims = tuple(zip(reading.claims, support.statements, strict=True))
@@ -184,7 +184,7 @@ def hallucination(trace: Trace) -> Score:
     return _score(hallucination, trace, lambda c: 1 - c.share())
 
 
-@_model(0.2, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.17, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 

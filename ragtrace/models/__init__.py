@@ -49,7 +49,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "reader_calibration": (
         None,
         "reader_calibration.json",
-        "07b3754a8ff7436bfbeb49e74ea56293b2ac9486d07de90bee66fea3ac185899",
+        "65c71bb7b777e07624093b384bba9795dddafb72c70e94aa5efea6f2fd7a01d3",
     ),
     "names": (
         None,

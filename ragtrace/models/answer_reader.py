@@ -38,7 +38,7 @@ _READ = 400_000
 _QUERY = 4_000
 """Characters of a question that are read: the last ones."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-SUPPORTED = 0.2
+SUPPORTED = 0.17
 """Probability from which a claim counts as supported: the threshold of `groundedness`, so that an answer passes if all
 of its claims are supported."""
 _DOUBT = 0.5
@@ -79,8 +79,6 @@ class AnswerSupport:
     """Calibrated probability that some of the answer is not supported."""
     statements: tuple[StatementSupport, ...]
     """In the order of the statements that were asked about."""
-    spans: tuple[tuple[int, int], ...]
-    """All wrong words of the answer."""
     share: float
     """The least share of the chunks' word pieces that a part of the answer was read with; below 1 the sentences that
     share most with it were chosen."""
@@ -91,7 +89,8 @@ class Logits:
     """The logits of one pass, before the calibration."""
 
     answer: NDArray[np.float32]
-    """(4,) not supported; contradicted if not supported; off the question; passage beside the question."""
+    """(4,) The first is that of not supported. The others (contradicted, off the question, passage beside the question)
+    rank worse than what evaluators use in their place."""
     claims: NDArray[np.float32]
     """(c, 2) not supported; contradicted if not supported."""
     words: NDArray[np.float32]
@@ -232,7 +231,7 @@ class Reader:
             bad = sigmoid(weighted(weights["claim"], part.doubt, part.whole))
             if part.statement in by_statement and by_statement[part.statement].supported <= 1 - bad:
                 continue  # of a statement in several parts the one counts that is supported least
-            contradicted = bad * sigmoid(weighted(weights["contradicted"], part.contradicted))
+            contradicted = bad * sigmoid(part.contradicted)
             words = part.words if 1 - bad < SUPPORTED else ()
             by_statement[part.statement] = StatementSupport(
                 1 - bad, bad - contradicted, contradicted, words, *part.passage
@@ -240,8 +239,7 @@ class Reader:
         statements = tuple(by_statement.get(k, _EMPTY) for k in range(len(question.statements)))
         worst = max(part.doubt for part in measured.parts)
         ungrounded = sigmoid(weighted(weights["answer"], worst, measured.whole))
-        spans = tuple(span for statement in statements for span in statement.spans)
-        return AnswerSupport(ungrounded, statements, spans, measured.share)
+        return AnswerSupport(ungrounded, statements, measured.share)
 
     def _place(self, question: Question, evidence: Excerpt, claim: str, wrong: str) -> Place:
         """The passage that was read and that a reviewer needs beside a claim."""
@@ -327,8 +325,3 @@ _reader = Lazy(Reader)
 def reader() -> Reader:
     """The process's reader, which is loaded on first use."""
     return _reader.get()
-
-
-def assess(questions: Sequence[Question]) -> list[AnswerSupport | None]:
-    """Assess answers with the process's reader."""
-    return [reader().assess(question) for question in questions]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ragtrace.lazy import Lazy
+from ragtrace.lazy import Lazy, Recent
 from ragtrace.models.embedding import open_tokenizer, unit_rows
 from ragtrace.models.encoder import encode, load_encoder
 from ragtrace.text.sentences import split
@@ -21,40 +18,29 @@ if TYPE_CHECKING:
 _WINDOW = 180
 """Word pieces that are encoded together. Windows end where sentences do; a longer sentence is cut."""
 _CLS, _SEP = 101, 102
-_CACHE_BYTES = 64 * 1024 * 1024
+_REMEMBERED, _LONG = 512, 20_000
+"""Chunks that are remembered, and the characters from which one is not: 64 MiB where all are that long."""
 _PIECES = 1_000_000
 """More word pieces than any chunk has."""
 
 
 class SentenceVectors:
-    """Vectors of sentences in their place, by the embedded encoder. Remembers the latest chunks, bounded by bytes. Safe
-    to use from threads."""
+    """Vectors of sentences in their place, by the embedded encoder. Remembers the latest chunks that are not very long.
+    Safe to use from threads."""
 
     def __init__(self) -> None:
         """Raises MissingExtraError or ModelError where the encoder cannot be loaded."""
         load_encoder()
         self._tokenizer = open_tokenizer(_PIECES)
-        self._cache: OrderedDict[bytes, Vectors] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._recent: Recent[Vectors] = Recent(_REMEMBERED)
 
     def of(self, text: str, limit: int) -> Vectors:
         """A row of unit length, (s, 384), for each of the first `limit` sentences that has a word piece: the mean of
         its pieces' embeddings."""
-        raw = text.encode("utf-8", "replace")
-        key = hashlib.blake2b(raw, digest_size=16, key=str(limit).encode()).digest()
-        with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                return self._cache[key]
-        vectors = self._encoded(raw.decode("utf-8"), limit)
-        with self._lock:
-            if key not in self._cache:
-                self._cache[key] = vectors
-                self._bytes += vectors.nbytes + 150
-            while self._bytes > _CACHE_BYTES and self._cache:
-                self._bytes -= self._cache.popitem(last=False)[1].nbytes + 150
-        return vectors
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        if len(text) > _LONG:
+            return self._encoded(text, limit)
+        return self._recent.get([text, str(limit)], lambda: self._encoded(text, limit))
 
     def _encoded(self, text: str, limit: int) -> Vectors:
         import numpy as np

@@ -402,7 +402,7 @@ LOCAL: tuple[Local, ...] = (
     Local("context_relevancy_recall", RELEVANCY, 0.75, 1.0),
     Local("context_relevancy_precision", RELEVANCY, 0.4, 0.75),
     Local("ragas", {**NODES, "reference": KNOWN_AS, "documents": (KNOWN_AS,), "answer": KNOWN_AS}, 0.8, 1.0),
-    Local("summary_faithfulness_zs", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.8, 1.0),
+    Local("summary_faithfulness_zs", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.9, 1.0),
     Local("summary_faithfulness_zs", {"query": NLP, "documents": (), "answer": BRAZIL["answer"]}, 0.0, 0.6),
     Local("summary_faithfulness_conv", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.75, 1.0),
     Local("summary_completeness", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.75, 1.0),

@@ -34,7 +34,6 @@ DEV = {"ragtruth_dev": 4, "wice": 1, "qags_cnndm": 1, "begin_cmu": 1, "begin_wow
 """Sets of dev, with how many times `--rows` are read."""
 _BLIND_WEIGHT = 4.0
 """What the blind sets weigh beside all of dev: their answers are like those that users have."""
-PLAIN = {"claim": [0, 0.5, 0.5], "answer": [0, 0.5, 0.5], "contradicted": [0, 1]}
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def main() -> None:
     sets = read_sets(given.data, given.rows, given.cache)
     found = [f for of_set in sets.values() for f in of_set]
     claim = fitted(found)
-    weights = PLAIN | {"claim": claim, "answer": logistic([whole(f.logits) for f in found], found)}
+    weights = {"claim": claim, "answer": logistic([whole(f.logits) for f in found], found)}
     OUT.write_text("{\n" + ",\n".join(f'"{k}": {json.dumps(v)}' for k, v in weights.items()) + "\n}\n")
     print(OUT.read_text())
     for name, of_set in sets.items():
