@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from labelled import BLIND, Row, flattened, trace
+from sklearn.metrics import roc_auc_score
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
@@ -29,14 +30,9 @@ _KEPT = 0.92
 _DRAWS = 300
 
 
-def auroc(doubt: np.ndarray, bad: np.ndarray) -> float:
-    """The share of pairs of a right and a wrong answer in which the wrong one is doubted more; ties count half."""
-    difference = doubt[bad][:, None] - doubt[~bad][None, :]
-    return float((difference > 0).mean() + 0.5 * (difference == 0).mean())
-
-
 def pairs(doubt: np.ndarray, bad: np.ndarray, questions: Sequence[str]) -> float:
-    """The same inside each question, pooled."""
+    """The share of pairs of a right and a wrong answer to one question in which the wrong one is doubted more; ties
+    count half."""
     members: dict[str, list[int]] = defaultdict(list)
     for i, question in enumerate(questions):
         members[question].append(i)
@@ -65,13 +61,14 @@ def interval(doubt: np.ndarray, bad: np.ndarray, groups: Sequence[str]) -> str:
     draws = []
     for _ in range(_DRAWS):
         drawn = np.concatenate([places[k] for k in chance.integers(0, len(places), len(places))])
-        draws.append(auroc(doubt[drawn], bad[drawn]))
+        draws.append(roc_auc_score(bad[drawn], doubt[drawn]))
     low, high = np.quantile(draws, [0.025, 0.975])
-    return f"{auroc(doubt, bad):.3f} ({low:.2f}-{high:.2f})"
+    return f"{roc_auc_score(bad, doubt):.3f} ({low:.2f}-{high:.2f})"
 
 
 def judged(of_set: Sequence[Row], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) doubt: minus the value, or lowest where there is none, which does not fail; (n,) whether it fails."""
+    """Returns two arrays of length n: how much each answer is doubted (minus its score), and whether it fails. An
+    answer without a score has the least doubt of all, because it cannot fail."""
     scores = [run(plugins.load(name), [trace(row)])[0][0] for row in of_set]
     doubt = np.array([-9.0 if s.value is None else -s.value for s in scores])
     return doubt, np.array([s.label == "fail" for s in scores])
@@ -108,9 +105,8 @@ def kinds(of_set: Sequence[Row], doubt: np.ndarray, failed: np.ndarray, bad: np.
         names = sorted({row["category"] for row, b in zip(of_set, bad, strict=True) if b == wrong})
         for kind in names:
             mine = np.array([row["category"] == kind for row in of_set]) & (bad == wrong)
-            area = auroc(
-                np.concatenate([doubt[mine], doubt[bad != wrong]]), np.concatenate([bad[mine], bad[bad != wrong]])
-            )
+            compared = mine | (bad != wrong)
+            area = roc_auc_score(bad[compared], doubt[compared])
             right = (failed[mine] == wrong).mean()
             what = "wrong" if wrong else "right"
             lines.append(f"| {what} | {kind.replace('_', ' ')} | {mine.sum()} | {right:.2f} | {area:.2f} |")

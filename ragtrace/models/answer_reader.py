@@ -111,8 +111,8 @@ class Part:
     doubt: float
     """Not supported."""
     whole: float
-    """The same of all that was read together, where this is the most doubtful statement in it; of the others only what
-    speaks for them."""
+    """Not supported: something of all that was read together. At most 0 for a statement that is not the most doubtful
+    one of it, because an error in another statement says nothing against this one."""
     contradicted: float
     words: tuple[tuple[int, int], ...]
     passage: Place

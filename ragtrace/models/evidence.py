@@ -107,8 +107,8 @@ class Chunks:
     def _divide(self, chunk: str) -> list[Sentence]:
         sentences: list[Sentence] = []
         table = None
-        for start, end, heading in _parts(chunk):
-            text = _STRUCTURE.sub(" ", chunk[start:end]) if heading is None else chunk[start:end]
+        for start, end, is_data in _parts(chunk):
+            text = _STRUCTURE.sub(" ", chunk[start:end]) if is_data else chunk[start:end]
             pieces = self.encode(text)
             if not pieces.ids:
                 continue
@@ -168,16 +168,16 @@ def _worth(sentences: Sequence[Sentence], query: str, answer: str) -> list[float
     ]
 
 
-def _parts(chunk: str) -> list[tuple[int, int, bool | None]]:
-    """Sentences of prose as (start, end, True), keys and values of data as (start, end, None)."""
-    parts: list[tuple[int, int, bool | None]] = []
+def _parts(chunk: str) -> list[tuple[int, int, bool]]:
+    """(start, end, whether it is data): a sentence of prose, or a key of data with its value."""
+    parts: list[tuple[int, int, bool]] = []
     for start, end in split(chunk, _SENTENCES):
         cuts = [m.end() for m in _KEY.finditer(chunk, start, end)]
         if len(cuts) < 3:
-            parts.append((start, end, True))
+            parts.append((start, end, False))
             continue
         for a, b in zip([start, *cuts], [*cuts, end], strict=True):
-            parts.append((a, b, None))
+            parts.append((a, b, True))
     return parts
 
 

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from blind import auroc, caught, pairs, reliability  # noqa: E402
+from blind import caught, pairs, reliability  # noqa: E402
 from labelled import BLIND, flattened, rows  # noqa: E402
 
 from ragtrace.evaluators.refusals import declines, read_answer  # noqa: E402
@@ -82,17 +84,9 @@ def fitted(found: Sequence[Read]) -> list[float]:
 
 
 def logistic(features: Sequence[tuple[float, ...]], found: Sequence[Read]) -> list[float]:
-    """Newton's method with a little weight decay; no weight but the first may be negative."""
-    x = np.column_stack([np.ones(len(found)), np.array(features)])
-    y, importance = np.array([float(f.bad) for f in found]), np.array([f.importance for f in found])
-    w = np.zeros(x.shape[1])
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(x @ w, -30, 30)))
-        gradient = x.T @ (importance * (p - y)) + 1e-3 * w
-        curve = (x * (importance * p * (1 - p))[:, None]).T @ x + 1e-3 * np.eye(len(w))
-        w = w - np.linalg.solve(curve, gradient)
-        w[1:] = np.maximum(w[1:], 0)
-    return [round(float(v), 4) for v in w]
+    """The constant and the weights of a logistic regression of `bad`, with a little weight decay."""
+    model = LogisticRegression(C=1_000).fit(features, [f.bad for f in found], [f.importance for f in found])
+    return [round(float(v), 4) for v in (*model.intercept_, *model.coef_[0])]
 
 
 def whole(logits: Measurement) -> tuple[float, float]:
@@ -129,7 +123,7 @@ def figures(name: str, of_set: Sequence[Read], weights: Sequence[float]) -> Iter
         bad = np.array([f.bad for f in mine])
         for what, score in scores.items():
             z = np.array([score(f.logits) for f in mine])
-            line = f"{name} {task} {what}: {len(mine)} rows, {bad.sum()} bad, AUROC {auroc(z, bad):.3f}"
+            line = f"{name} {task} {what}: {len(mine)} rows, {bad.sum()} bad, AUROC {roc_auc_score(bad, z):.3f}"
             line += f", caught {caught(z, bad):.2f}"
             yield line + (f", pairs {pairs(z, bad, [f.question for f in mine]):.3f}" if name in BLIND else "")
 

@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 from model import Reader, start
 from rows import Row
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn import functional
 
@@ -154,12 +155,6 @@ def scores(reader: Reader, rows: Sequence[Row], size: int = 16) -> tuple[Tensor,
     return out, claims
 
 
-def auroc(good: Tensor, bad: Tensor) -> float:
-    """The share of pairs in which the bad one scores higher; ties count half."""
-    difference = bad[None, :] - good[:, None]
-    return float((difference > 0).float().mean() + 0.5 * (difference == 0).float().mean())
-
-
 def report(reader: Reader, rows: dict[str, list[Row]]) -> str:
     """Figures of the validation rows."""
     cases = rows["validation"]
@@ -169,7 +164,7 @@ def report(reader: Reader, rows: dict[str, list[Row]]) -> str:
     worst = torch.stack([c[:, 0].max() if len(c) else a[0] for a, c in zip(answers, claims, strict=True)])
     for name, z in (("answer", answers[:, 0]), ("claim", worst), ("both", answers[:, 0] + worst)):
         pairs = [float(z[j] > z[i]) for i, j in ranked(cases)]
-        texts.append(f"{name} {auroc(z[~bad], z[bad]):.3f} {sum(pairs) / len(pairs):.3f}")
+        texts.append(f"{name} {roc_auc_score(bad, z):.3f} {sum(pairs) / len(pairs):.3f}")
     kinds = sorted({r.kind for r in cases if r.bad == 1}, key=lambda k: -sum(r.kind == k for r in cases))[:16]
     limit = answers[~bad, 0].quantile(0.92)
     caught = {k: float((answers[[r.kind == k for r in cases], 0] > limit).float().mean()) for k in kinds}
