@@ -124,8 +124,8 @@ def test_wrong_words_are_whole_content_words() -> None:
     (bad,) = [reader().assess(Question("When does the shop open?", wrong, [(0, len(wrong))], [context]))]
     assert good is not None
     assert bad is not None
-    assert good.spans == ()
-    assert "eleven" in [wrong[a:b] for a, b in bad.spans]
+    assert good.statements[0].spans == ()
+    assert "eleven" in [wrong[a:b] for a, b in bad.statements[0].spans]
 
 
 def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
