@@ -218,6 +218,17 @@ def changed_answers(_folder: Path) -> Examples:
         yield Example(_topic(row), row["expect"] == "pass", trace(row))
 
 
+def questions_of_changed_answers(_folder: Path) -> Examples:
+    """The right ones of the blind answers, each to its own question and to one of the group behind it."""
+    for name in BLIND:
+        right = [row for row in flattened(name) if row["expect"] == "pass"]
+        first = {row["group"]: row["query"] for row in reversed(right)}
+        following = dict(zip(first, [*list(first)[1:], *list(first)[:1]], strict=True))
+        for row in right:
+            yield Example(_topic(row), True, trace(row))
+            yield Example(_topic(row), False, trace(row | {"query": first[following[row["group"]]]}))
+
+
 def answers_of_languages(folder: Path) -> Examples:
     """Answers in many languages: each says something."""
     for row in rows(folder, "lang_mismatch"):
@@ -264,6 +275,7 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "handmade other words": other_words,
     "handmade grounded exchanges": grounded_exchanges,
     "handmade changed answers": changed_answers,
+    "handmade questions of changed answers": questions_of_changed_answers,
     "handmade exchanges": exchanges(with_chunks=True),
     "handmade lists and code": exchanges(with_chunks=False),
     "own refusals": written_answers("refusal_answers"),

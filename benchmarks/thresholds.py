@@ -53,7 +53,9 @@ _CHUNKS = (
     "own and foreign chunks, msmarco_hardneg, wice_context, handmade questions, handmade other words, "
     "handmade exchanges"
 )
-_ANSWERS = "qa_swap, handmade questions, handmade exchanges, handmade lists and code"
+_ANSWERS = (
+    "qa_swap, handmade questions, handmade exchanges, handmade lists and code, handmade questions of changed answers"
+)
 _TOXIC = (
     "openai_moderation, surge_toxicity, xstest_prompts, handmade toxicity, own toxic answers, ragtruth answers, "
     "handmade answers"

@@ -118,7 +118,7 @@ def _relevance_of_answer(check: Evaluator, value: Any, model: str) -> float | Sc
 @evaluator(
     needs={"query", "answer"},
     version="3",
-    threshold=0.22,
+    threshold=0.16,
     range=(-1.0, 1.0),
     method="model",
     batch=True,
