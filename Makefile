@@ -68,6 +68,7 @@ train: data $(VENV)/.demo
 	$(BIN)/python training/checksums.py
 	$(BIN)/python training/train_summac.py --data $(DATA)
 	$(BIN)/python training/train_heads.py --data $(DATA)
+	$(BIN)/python training/train_speech_acts.py --data $(DATA)
 	$(BIN)/python training/train_refusals.py --data $(DATA)
 	$(BIN)/python training/train_lexical.py --data $(DATA)
 	$(BIN)/python training/checksums.py

@@ -110,7 +110,7 @@ _LANGUAGES = {
     "entities": "English",
     "groundedness": "English; else `not_applicable`",
     "references": "English; else `not_applicable`",
-    "safety": "English; insults also in nine other languages, refusals by phrases of nine",
+    "safety": "English; insults also in nine other languages, refusals in eight",
     "likelihood": "those of the language model",
     "cascade": "the local check's; the judge's where it is asked",
 }

@@ -46,8 +46,8 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
 
 
 def _declined(trace: Trace, usable: dict[str, Score]) -> bool:
-    """Whether the answer is a refusal, as the evaluators found; by phrases alone where none of them ran, since this
-    runs in the application's process and loads no model."""
+    """Whether the answer is a refusal, as the evaluators found; by its statements alone where none of them ran, since
+    this runs in the application's process and loads no neural network."""
     verdicts = {s.label for s in usable.values()}
     if "refusal" in usable or "refusal" in verdicts:
         return "refusal" in verdicts or usable["refusal"].label == "fail"

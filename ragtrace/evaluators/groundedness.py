@@ -70,7 +70,7 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     for text, what in ((answer, "answer"), (" ".join(c[:500] for c in chunks[:4]), "context")):
         if (language := _foreign(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
-    # The model reads the answer without prefaces, courtesies and citation marks: they would change the verdict.
+    # The model reads the claims without courtesies and citation marks: they would change the verdict.
     support = reader().assess(Question(query, reading.text, [(s.start, s.end) for s in reading.claims], chunks))
     if support is None:
         return "the answer or the chunks hold no words"

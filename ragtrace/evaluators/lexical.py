@@ -1,4 +1,4 @@
-"""Groundedness without any weights: what of an answer's words, numbers, names and phrases its context does not have.
+"""Groundedness without a neural network: what of an answer's words, numbers, names and phrases its context lacks.
 
 Where the models cannot be installed, and as the floor that a model must beat (docs/quality.md).
 """
@@ -129,7 +129,7 @@ def _why_not(trace: Trace, reading: AnswerParts) -> str | None:
 
 @evaluator(
     needs={"documents", "answer"},
-    version="5",
+    version="6",
     threshold=0.7,
     source="Logistic regression over the overlap of words, the floor of published detectors",
 )

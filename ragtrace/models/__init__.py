@@ -66,6 +66,11 @@ FILES: dict[str, tuple[str | None, str, str]] = {
         "refusal.npz",
         "9e4212e22d8c908073f72eb70e0cdb88043e252e0f556a2e6c1c0c97139f5d4f",
     ),
+    "speech_acts": (
+        None,
+        "speech_acts.gz",
+        "76f8bafec27e262e19a42eb5229c574de8bbb66a4fb2c4a222fa57e61fed1182",
+    ),
     "summac": (
         None,
         "summac.npz",

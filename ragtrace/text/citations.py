@@ -1,4 +1,4 @@
-"""Marks, lines and phrases that say where an answer comes from: "[1]", "(source 2)", "Source: policy.pdf, page 3"."""
+"""Marks and lists that say where an answer comes from: "[1]", "(source 2)", "Sources:" and the lines below it."""
 
 from __future__ import annotations
 
@@ -44,18 +44,10 @@ _SOURCE = re.compile(
     r"quellen?|fuentes?|fontes?|fonti|bronn?en|bron|出典|来源|参考(?:资料|文献)?)\W*(?:[:\uff1a]|$)",
     re.I,
 )
-_POINTER = re.compile(
-    r"\W*(?:please )?(?:see|refer to|cf\.?|compare|siehe|vgl\.|voir|véase|vedi|zie) (?:also )?(?:the )?"
-    rf"(?:{_PLACE}|[\[(]? )",
-    re.I,
-)
-_PLACE_ALONE = re.compile(rf"\W*(?:in )?(?:the )?{_PLACE}(?:\W+\w+){{0,6}}\W*$", re.I)
-_PLACES = re.compile(_PLACE, re.I)
 _ENTRY = re.compile(r"\W*(?:\[?\d{1,3}[\].)]?|[-*•])?\s*\S")
 _NUMBER = re.compile(r"\[\^?(\d{1,3})\]")
 _FOOTNOTE = re.compile(rf"[ \t>*-]*{_NUMBER.pattern}")
 _WORD = re.compile(r"[^\W_]+")
-_MAX_WORDS = 30
 
 
 def without_marks(text: str) -> str:
@@ -69,18 +61,6 @@ def without_marks(text: str) -> str:
 def _blank_reference(mark: re.Match[str]) -> str:
     inside = mark.group()
     return inside if inside[0] in "([" and _STATES.search(inside) else " " * len(inside)
-
-
-def is_source(sentence: str) -> bool:
-    """Whether a sentence or line says only where to read: "Source: policy.pdf, page 3", "See document 2.",
-    "Sources:". One that has a verb or an amount says more."""
-    head = sentence[:400]
-    if len(sentence) > len(head) or len(_WORD.findall(head)) > _MAX_WORDS or _STATES.search(head):
-        return False
-    if _SOURCE.match(head):
-        return True
-    points = _POINTER.match(head) or _PLACE_ALONE.match(head[:100])
-    return points is not None and not any(c.isdigit() for c in _PLACES.sub(" ", head))
 
 
 def is_source_heading(line: str) -> bool:

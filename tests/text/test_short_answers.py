@@ -38,7 +38,7 @@ def test_it_is_one_statement_with_its_explanation(short: str) -> None:
         ("Yes.", ["Yes."]),
         ("Yes. Is that all?", ["Yes."]),
         ("Yes, guests may stay. They pay 9 euros.", ["Yes, guests may stay.", "They pay 9 euros."]),
-        ("Guests may stay. They pay 9 euros.", ["Guests may stay.", "They pay 9 euros."]),
+        ("Guests may stay here. They pay 9 euros.", ["Guests may stay here.", "They pay 9 euros."]),
         ("Both models are red. Each costs 9 euros.", ["Both models are red.", "Each costs 9 euros."]),
         ("Yes, for 60 months. The pump weighs 9 kg.", ["Yes, for 60 months.", "The pump weighs 9 kg."]),
     ],
