@@ -83,8 +83,8 @@ class Classifier:
         return [z - total for z in odds]
 
     def runs(self, sentence: str) -> list[SpeechRun]:
-        """The runs of a sentence, in order; they cover it, and no two neighbours do the same. What introduces a claim is
-        part of it, because "Yes," is, and only a whole sentence names a source or is code."""
+        """The runs of a sentence, in order; they cover it, and no two neighbours do the same. What introduces a claim
+        is part of it, because "Yes," is, and only a whole sentence names a source or is code."""
         whole = self.log_probabilities(sentence)
         parts = _parts(sentence)
         if whole[0] >= _SURE or len(parts) == 1:
