@@ -1,10 +1,11 @@
 """Train the classifier of speech acts and print its figures: python training/train_speech_acts.py --data FOLDER
 
 Its examples are speech_acts.txt (a label and a run of a sentence a line, written for it), the sentences of
-refusal_phrases.py, sets of FOLDER/train/other, runs of real answers (RAGTruth and others in FOLDER/train), which a first
-classifier labels where it is sure, and of the reader's cases, which are claims unless it is sure that they are not. Two
-runs that do different things, joined, are examples of `mixed`. The figures are of a four-fold cross-validation over
-speech_acts.txt (--validate). Run training/checksums.py afterwards. Needs scikit-learn; takes two minutes of one core.
+refusal_phrases.py, sets of FOLDER/train/other, runs of real answers (RAGTruth and others in FOLDER/train), which a
+first classifier labels where it is sure, and of the reader's cases, which are claims unless it is sure that they
+are not. Two runs that do different things, joined, are examples of `mixed`. The figures are of a four-fold cross-
+validation over speech_acts.txt (--validate). Run training/checksums.py afterwards. Needs scikit-learn; takes two
+minutes of one core.
 """
 
 from __future__ import annotations
