@@ -184,7 +184,7 @@ def hallucination(trace: Trace) -> Score:
     return _score(hallucination, trace, lambda c: 1 - c.share())
 
 
-@_model(0.17, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.18, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 

@@ -38,7 +38,7 @@ _READ = 400_000
 _QUERY = 4_000
 """Characters of a question that are read: the last ones."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-SUPPORTED = 0.17
+SUPPORTED = 0.18
 """Probability from which a claim counts as supported: the threshold of `groundedness`, so that an answer passes if all
 of its claims are supported."""
 _DOUBT = 0.5
