@@ -74,7 +74,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "summac": (
         None,
         "summac.npz",
-        "4a6c68124a05e12a1167efab7027d083638800a3b4eb16f499fc8c56468c6507",
+        "e6a3aa073c531e7dbc980d5c330ddedf75c0abd36ea3850758824e9ac58e7e63",
     ),
     "toxicity": (
         None,
