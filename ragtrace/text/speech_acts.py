@@ -35,9 +35,12 @@ CUT = re.compile(r"(?:[,;:]|\s[\u2013\u2014-])\s+|[\u2014，、；：]\s*|\s(?=(
 _RUNS = 7
 _COST = 0.4
 """What one more run costs, in natural logarithms of probability."""
+_NUMBER_COST = 1.0
+"""What a number in a courtesy costs: "Happy to help: it weighs 5 kilograms" is divided."""
 _SURE = math.log(0.9)
 """From this on a sentence is a claim as a whole."""
 _WORD = re.compile(r"[\w']+")
+_DIGIT = re.compile(r"\d")
 _QUOTED = re.compile(
     r"\"[^\"\n]+\"|[\u201c\u201e][^\u201c\u201d\n]+[\u201c\u201d]|\u00ab[^\u00bb\n]+\u00bb|\u300c[^\u300d\n]+\u300d"
 )
@@ -88,14 +91,15 @@ class Classifier:
         whole = self.log_probabilities(sentence)
         parts = _parts(sentence)
         if whole[0] >= _SURE or len(parts) == 1:
-            return [SpeechRun(0, len(sentence), _best(whole)[1])]
+            return [SpeechRun(0, len(sentence), _best(whole, sentence)[1])]
         best: list[tuple[float, list[SpeechRun]]] = [(0.0, [])]
         for j in range(1, len(parts) + 1):
             options = []
             for i in range(j):
                 start, end = parts[i][0], parts[j - 1][1]
-                logs = self.log_probabilities(sentence[start:end]) if end - start < len(sentence) else whole
-                surest, act = _best(logs if logs is whole else logs[:_OF_PARTS])
+                text = sentence[start:end]
+                logs = whole if text == sentence else self.log_probabilities(text)[:_OF_PARTS]
+                surest, act = _best(logs, text)
                 options.append((best[i][0] + surest - (_COST if i else 0.0), [*best[i][1], SpeechRun(start, end, act)]))
             best.append(max(options, key=lambda option: option[0]))
         final: list[SpeechRun] = []
@@ -123,8 +127,11 @@ def buckets(text: str) -> tuple[set[int], set[int]]:
     return chars, {BUCKETS + (crc(phrase.encode("utf-8", "replace")) & mask) for phrase in phrases}
 
 
-def _best(logs: Sequence[float]) -> tuple[float, Act]:
-    return max(zip(logs, ACTS, strict=False), key=lambda pair: pair[0])
+def _best(logs: Sequence[float], text: str) -> tuple[float, Act]:
+    """The likeliest act with its logarithm. A number is a fact, so a text that has one is hardly a courtesy."""
+    doubt = _NUMBER_COST if _DIGIT.search(text) else 0.0
+    acts = ((log - doubt if act == "courtesy" else log, act) for log, act in zip(logs, ACTS, strict=False))
+    return max(acts, key=lambda pair: pair[0])
 
 
 def _parts(sentence: str) -> list[tuple[int, int]]:
@@ -143,7 +150,7 @@ def runs(sentence: str) -> list[SpeechRun]:
 
 def act_of(text: str) -> Act:
     """What a text does as a whole."""
-    return _best(_classifier.get().log_probabilities(text))[1]
+    return _best(_classifier.get().log_probabilities(text), text)[1]
 
 
 def claim_probability(text: str) -> float:
