@@ -49,8 +49,8 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        log = (self.folder / "log").open("ab")
-        self.process = subprocess.Popen(self._command(), cwd=self.folder, stdout=log, stderr=log)
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(self._command(), cwd=self.folder, stdout=log, stderr=log)
         log.close()
         for _ in range(600):
             try:
