@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from ragtrace import plugins
+from ragtrace.evaluate.cascade import distance
 from ragtrace.evaluation import run
-from ragtrace.evaluators.cascade import distance
 from ragtrace.records import Document, Trace
 
 BANDS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.3, 1.01)

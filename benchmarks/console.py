@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.login import local_address
+from ragtrace.console.review.queue import Policy, fill
 from ragtrace.console.server import served
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
-from ragtrace.review.queue import Policy, fill
 
 CHECKS = [
     Evaluator("faithfulness", len, threshold=0.7, method="model"),

@@ -59,7 +59,7 @@ def main() -> None:
     }
     fresh = traces(4 * count + 65, chance)
     all_of(suites["default suite"], fresh[-1:])  # loads the models
-    from ragtrace.models.embedding import OnnxEmbedder
+    from ragtrace.evaluate.models.embedding import OnnxEmbedder
 
     embedder = OnnxEmbedder()
     base_traces = fresh[3 * count : 4 * count]

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from ragtrace import plugins
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Trace
 

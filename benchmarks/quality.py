@@ -24,8 +24,8 @@ from labelled import Row, rows, trace
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score
 
 from ragtrace import plugins
+from ragtrace.evaluate.groundedness import Checked, check
 from ragtrace.evaluation import run
-from ragtrace.evaluators.groundedness import Checked, check
 from ragtrace.text.personal_data import find_personal_data
 
 _DRAWS = 300
@@ -341,7 +341,7 @@ def heads(folder: Path, limit: int) -> None:
     import toxicity
     import train_refusals
 
-    from ragtrace.models.embedding import OnnxEmbedder
+    from ragtrace.evaluate.models.embedding import OnnxEmbedder
 
     print("## Refusal by cross-validation; toxicity\n\n```")
     embedder = OnnxEmbedder()

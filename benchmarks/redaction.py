@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ragtrace.live.privacy_modes import redact_texts
 from ragtrace.settings import load
-from ragtrace.startup.privacy_modes import redact_texts
 
 DRESSES: dict[str, Callable[[str], str]] = {
     "as it is": lambda value: value,

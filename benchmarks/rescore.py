@@ -24,8 +24,8 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from ragtrace.chatlogs.schema import scores, traces
-from ragtrace.chatlogs.store import open_store
+from ragtrace.console.chatlogs.schema import scores, traces
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Facts, Trace
 

@@ -15,11 +15,11 @@ import time
 
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.schema import traces, users
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
-from ragtrace.review.policy import Policy
-from ragtrace.review.queue import fill, next_task, submit
+from ragtrace.console.chatlogs.schema import traces, users
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.review.policy import Policy
+from ragtrace.console.review.queue import fill, next_task, submit
 
 
 def people(store: Store, count: int) -> list[int]:

@@ -26,7 +26,7 @@ from prometheus_client import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from ragtrace.evaluation import Evaluator
-from ragtrace.online.pipeline import Pipeline
+from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision
 from ragtrace_prometheus import PrometheusSink

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from sqlalchemy import insert, select, text, update
 
-from ragtrace.chatlogs.schema import items, reviews, traces
-from ragtrace.chatlogs.search import choices, find
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs.schema import items, reviews, traces
+from ragtrace.console.chatlogs.search import choices, find
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 
 DAYS = 30

@@ -10,9 +10,9 @@ import itertools
 import random
 import time
 
-from ragtrace.models.embedding import OnnxEmbedder
-from ragtrace.topics import clusters
-from ragtrace.topics.grouper import LEAST, MOST_TOPICS
+from ragtrace.console.topics import clusters
+from ragtrace.console.topics.grouper import LEAST, MOST_TOPICS
+from ragtrace.evaluate.models.embedding import OnnxEmbedder
 
 _OPENINGS = ("", "Hello, ", "Please help: ", "Quick question: ", "I wonder: ")
 _THINGS = (

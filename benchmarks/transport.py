@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.records import Trace
-from ragtrace.transport.message import TraceMessage, Transport
+from ragtrace_brokers.message import TraceMessage, Transport
 from tests.otlp.receivers import Received, http_server
 from tests.transport.brokers import BROKERS, KAFKA, NATS, VISIBILITY, Broker, stream_name
 from tests.transport.workers import SCHEMA, message, scores, worker_process

@@ -123,14 +123,14 @@ def bare(first: int, count: int) -> float:
     """Processor seconds of the default suite over these requests, in batches as the worker has them."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+    from ragtrace.capture.spans.assembly import requests_in, trace_from
+    from ragtrace.capture.spans.conversion import record_from
+    from ragtrace.capture.spans.duplicates import Duplicates
+    from ragtrace.capture.spans.pieces import spans_in
     from ragtrace.evaluation import run
+    from ragtrace.live.suite import make_suite
     from ragtrace.settings import load
-    from ragtrace.spans.assembly import requests_in, trace_from
-    from ragtrace.spans.duplicates import Duplicates
-    from ragtrace.startup.suite import make_suite
     from ragtrace.text.sanitizer import Sanitizer
-    from ragtrace.worker.conversion import record_from
-    from ragtrace.worker.pieces import spans_in
 
     settings = load({"sample_per_second": 0.0})
     checks = make_suite(settings)

@@ -25,18 +25,18 @@ from picture_sources import write_digest
 
 import ragtrace
 from ragtrace import plugins
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.batch.demo import answerer, corpus, traffic
 from ragtrace.console import accounts
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.review.queue import Policy, fill, next_task, skip, submit
 from ragtrace.console.server import served
-from ragtrace.demo import answerer, corpus, traffic
+from ragtrace.console.topics.grouper import Grouper
 from ragtrace.errors import RagtraceError
 from ragtrace.records import Evaluation, Evidence, Feedback
-from ragtrace.review.queue import Policy, fill, next_task, skip, submit
 from ragtrace.testing import Capture
-from ragtrace.topics.grouper import Grouper
 
 PICTURES = Path(__file__).parent / "pictures"
 WEEK = 7 * 86_400.0
@@ -105,7 +105,7 @@ def _ago(chance: random.Random, now: float) -> float:
 
 def review(store: Store, now: float) -> None:
     """Three people who judge most of what comes to them, alike but not always, and an application's users."""
-    from ragtrace.review.feedback import add_feedback
+    from ragtrace.console.review.feedback import add_feedback
 
     chance = random.Random(3)
     policy = Policy(

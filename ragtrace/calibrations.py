@@ -10,7 +10,7 @@ JSON, schema 1:
 `version` is the evaluator's own version that people judged; other versions do not change. `number` counts the
 calibrations of this evaluator from 1; with this one, scores have the version `3+c2`. `threshold` has the unit of the
 score, and a value equal to it passes. `made` is a Unix time in seconds. `curve` and `figures` are for people: see
-`ragtrace.review.calibration`.
+`ragtrace.console.review.calibration`.
 
 The pipeline calls a `File` before each batch; it checks the disk every two seconds at most. If the file is missing or
 unreadable, the last calibrations remain active. To remove them, write a file whose `evaluators` is `{}`.

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace._version import __version__
+from ragtrace.batch.reporting import terminal
 from ragtrace.errors import RagtraceError, SettingError
-from ragtrace.reporting import terminal
 from ragtrace.settings.section import parse_pairs
 
 if TYPE_CHECKING:
-    from ragtrace.offline.run import Outcome, Plan
-    from ragtrace.reporting.gates import Gate
+    from ragtrace.batch.reporting.gates import Gate
+    from ragtrace.batch.run import Outcome, Plan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,12 +48,12 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ragtrace.chatlogs.cli import add_commands as add_store_commands
+    from ragtrace.batch.rescore.cli import add_commands as add_rescore_commands
+    from ragtrace.console.chatlogs.cli import add_commands as add_store_commands
     from ragtrace.console.cli import add_commands as add_console_commands
-    from ragtrace.rescore.cli import add_commands as add_rescore_commands
-    from ragtrace.review.cli import add_commands as add_review_commands
-    from ragtrace.startup.backends import read_labels
-    from ragtrace.startup.verdict_delivery import deliver_verdicts
+    from ragtrace.console.review.cli import add_commands as add_review_commands
+    from ragtrace.live.backends import read_labels
+    from ragtrace.live.verdict_delivery import deliver_verdicts
     from ragtrace.worker.cli import add_commands as add_worker_commands
 
     parser = argparse.ArgumentParser(prog="ragtrace", description="Traces and evaluates live RAG applications.")
@@ -119,8 +119,8 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from ragtrace.chatlogs.cli import add_store_option
-    from ragtrace.rescore.cli import add_log_options
+    from ragtrace.batch.rescore.cli import add_log_options
+    from ragtrace.console.chatlogs.cli import add_store_option
 
     comparison = commands.add_parser("compare", help="show which differences between two runs are significant")
     add = comparison.add_argument
@@ -156,14 +156,14 @@ def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _demo(arguments: Sequence[str]) -> int:
-    from ragtrace.demo import main as demo
+    from ragtrace.batch.demo import main as demo
 
     return int(demo(arguments))
 
 
 def _eval(options: argparse.Namespace) -> int:
-    from ragtrace.offline.run import evaluate
-    from ragtrace.reporting.gates import parse_gate
+    from ragtrace.batch.reporting.gates import parse_gate
+    from ragtrace.batch.run import evaluate
 
     gates = [parse_gate("--fail-under", text) for text in options.fail_under]
     plan = _plan(options, gates)
@@ -200,10 +200,10 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
     Raises SettingError for an evaluator that does not exist or whose packages are not installed, and for a limit
     outside of its range: all before a row is evaluated."""
     from ragtrace import plugins, settings
-    from ragtrace.offline.run import Plan
-    from ragtrace.offline.selection import parse_names
-    from ragtrace.reporting.gates import check_gate
-    from ragtrace.startup import requirements
+    from ragtrace.batch.reporting.gates import check_gate
+    from ragtrace.batch.run import Plan
+    from ragtrace.batch.selection import parse_names
+    from ragtrace.live import requirements
 
     used = settings.load({"judge_model": options.judge})
     is_auto = options.evaluators == "auto"
@@ -231,21 +231,21 @@ def _write_results(
     options: argparse.Namespace, plan: Plan, outcome: Outcome, gates: Sequence[Gate], started: float
 ) -> list[str]:
     """Writes the report and JUnit's file, where they are wanted. Returns why gates are missed, a sentence each."""
-    from ragtrace.offline.run import to_run
-    from ragtrace.reporting.gates import gate_results
+    from ragtrace.batch.reporting.gates import gate_results
+    from ragtrace.batch.run import to_run
 
     run = to_run(plan, outcome, started)
     results = gate_results(run, gates)
     if options.report is not None:
-        from ragtrace.reporting.analysis import analyse
-        from ragtrace.reporting.files import write_run
-        from ragtrace.reporting.html import write_report
+        from ragtrace.batch.reporting.analysis import analyse
+        from ragtrace.batch.reporting.files import write_run
+        from ragtrace.batch.reporting.html import write_report
 
         analysis = analyse(run)
         write_run(run, options.report, analysis)
         print(f"ragtrace eval: the report is {write_report(analysis, options.report)}", file=sys.stderr)
     if options.junit is not None:
-        from ragtrace.reporting.junit import write_junit
+        from ragtrace.batch.reporting.junit import write_junit
 
         seconds = {name: figures.seconds for name, figures in outcome.figures.figures.items()}
         write_junit(run, results, options.junit, seconds)
@@ -254,19 +254,19 @@ def _write_results(
 
 def _progress(path: Path, *, visible: bool) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
     """The progress bar for a data set. In a terminal, scores and a bar on the same lines would be unreadable."""
-    from ragtrace.offline.rows import read
-    from ragtrace.reporting.progress import progress_bar
+    from ragtrace.base.rows import read
+    from ragtrace.batch.reporting.progress import progress_bar
 
     return progress_bar(lambda: sum(1 for _ in read(path)), "rows") if visible else contextlib.nullcontext()
 
 
 def _compare(options: argparse.Namespace) -> int:
     if options.evaluator:
-        from ragtrace.rescore.cli import compare_versions
+        from ragtrace.batch.rescore.cli import compare_versions
 
         return compare_versions(options)
-    from ragtrace.reporting.comparison import comparison_table
-    from ragtrace.reporting.files import read_run
+    from ragtrace.batch.reporting.comparison import comparison_table
+    from ragtrace.batch.reporting.files import read_run
 
     if options.second is None:
         raise SettingError("compare needs two folders of reports, or --evaluator NAME to compare its versions")
@@ -277,7 +277,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from ragtrace import settings
-    from ragtrace.reporting import live, live_text
+    from ragtrace.batch.reporting import live, live_text
 
     path = options.file or settings.load().report_file
     if not path:
@@ -288,11 +288,11 @@ def _report(options: argparse.Namespace) -> int:
     since, until = (live.parse_time(getattr(options, name), now, f"--{name}") for name in ("since", "until"))
     report = live.live_report(path, since, until, options.app)
     if options.html is not None:
-        from ragtrace.reporting.live_html import write_live
+        from ragtrace.batch.reporting.live_html import write_live
 
         print(f"ragtrace report: the page is {write_live(report, options.html)}", file=sys.stderr)
     if options.suggest_objective:
-        from ragtrace.reporting.objectives import suggest_objectives
+        from ragtrace.batch.reporting.objectives import suggest_objectives
 
         print(suggest_objectives(report))
     else:
@@ -338,7 +338,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from ragtrace.startup.doctor import examine
+    from ragtrace.live.doctor import examine
 
     findings = examine()
     if options.json:

@@ -95,9 +95,9 @@ _BY_MODULE: Mapping[str, str] = {
         looping_unique_sentences tokens_presence
     """,
 }
-"""Evaluators by their module in `ragtrace.evaluators`, separated by white space."""
+"""Evaluators by their module in `ragtrace.evaluate`, separated by white space."""
 BUILT_IN: Mapping[str, str] = {
-    name: f"ragtrace.evaluators.{module}:{name}" for module, names in _BY_MODULE.items() for name in names.split()
+    name: f"ragtrace.evaluate.{module}:{name}" for module, names in _BY_MODULE.items() for name in names.split()
 }
 LANGUAGE_MODEL = frozenset(_BY_MODULE["likelihood"].split())
 """The evaluators that need a causal language model."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.records import Document, Evaluation, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.startup.memory_recorder import Recording, record
+    from ragtrace.live.memory_recorder import Recording, record
 
 __all__ = ["Capture", "Clock", "Recording", "ScriptedJudge", "make_trace", "record"]
 
@@ -18,7 +18,7 @@ __all__ = ["Capture", "Clock", "Recording", "ScriptedJudge", "make_trace", "reco
 def __getattr__(name: str) -> Any:
     # It needs OpenTelemetry's SDK and the frameworks' adapters, which the fakes do not.
     if name in ("Recording", "record"):
-        from ragtrace.startup import memory_recorder
+        from ragtrace.live import memory_recorder
 
         return getattr(memory_recorder, name)
     raise AttributeError(f"module 'ragtrace.testing' has no attribute {name!r}")
@@ -68,7 +68,7 @@ class ScriptedJudge:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         """`answers` maps a prompt's name to the object that is answered, to a text, to an exception that is raised, to
         a list of these for one call after the other, or to (likeliest tokens, …) as `Answer.top` has them."""
-        from ragtrace.judge.ledger import Ledger
+        from ragtrace.evaluate.judge.ledger import Ledger
 
         self.answers = dict(answers)
         self.asked: list[tuple[str, dict[str, str], int]] = []
@@ -82,8 +82,8 @@ class ScriptedJudge:
     def ask(
         self, prompt: Any, fields: Mapping[str, str], *, sample: int = 0, temperature: float = 0.0, top: int = 0
     ) -> Any:
-        """See `ragtrace.judge.Judge.ask`. Raises KeyError for a prompt that nothing is written down for."""
-        from ragtrace.judge import Answer, Usage
+        """See `ragtrace.evaluate.judge.Judge.ask`. Raises KeyError for a prompt that nothing is written down for."""
+        from ragtrace.evaluate.judge import Answer, Usage
 
         self.asked.append((prompt.name, dict(fields), sample))
         answer = self.answers[prompt.name]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, LiteralString
 import pytest
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 _OPTIONS = (
     "-c listen_addresses='' -c max_connections=200 -c shared_buffers=32MB "
@@ -75,7 +75,7 @@ class Server:
         self.run("initdb", "-D", str(self.folder / "data"), "-A", "trust", "-U", "postgres", "-N", "-E", "UTF8")
         self.start()
         self._execute("postgres", "CREATE DATABASE without_tables", "CREATE DATABASE migrated")
-        from ragtrace.chatlogs.store import open_store
+        from ragtrace.console.chatlogs.store import open_store
 
         open_store(self._url("migrated")).close()
         self._execute("postgres", "CREATE DATABASE shared TEMPLATE migrated")
@@ -141,7 +141,7 @@ def postgresql() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of SQLite with the store's tables and no rows, for copies."""
-    from ragtrace.chatlogs.store import open_store
+    from ragtrace.console.chatlogs.store import open_store
 
     path = tmp_path_factory.mktemp("template") / "store.db"
     open_store(str(path)).close()
@@ -177,7 +177,7 @@ def _address(request: pytest.FixtureRequest, path: Path, name: Database) -> str:
 
 
 def _opened(address: str) -> Iterator[Store]:
-    from ragtrace.chatlogs.store import open_store
+    from ragtrace.console.chatlogs.store import open_store
 
     store = open_store(address)
     yield store

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ragtrace.background import Background, Bounds, after_fork
+from ragtrace.base.background import Background, Bounds, after_fork
 
 FULL_BATCHES = Bounds(batch=4, wait=math.inf)
 forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -16,7 +16,7 @@ from ragtrace import plugins
 from ragtrace.calibrations import Calibrated, File, load, own_version, save
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Score, Trace
 from ragtrace.testing import Capture, Clock, make_trace
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.spans.span_record import SpanRecord, record_of
 from ragtrace.records import Facts, Trace
 from ragtrace.sampling import Decision, Sampler, any_of, behind_head, errors, rate_limit, ratio
-from ragtrace.spans.span_record import SpanRecord, record_of
 from ragtrace.testing import Clock, make_trace
-from ragtrace.tracing.recorder import Recorder
 
 trace_sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
 from opentelemetry import trace as trace_api  # noqa: E402
@@ -182,7 +182,7 @@ def test_a_request_below_a_remote_parent_has_its_randomness() -> None:
 def test_a_span_on_the_wire_has_it_too(wire: str) -> None:
     """The worker reads OpenTelemetry's member of the tracestate, and the trace of the request has it."""
     pb = pytest.importorskip("opentelemetry.proto.trace.v1.trace_pb2")
-    from ragtrace.worker.conversion import record_from
+    from ragtrace.capture.spans.conversion import record_from
 
     span = pb.Span(trace_id=b"\1" * 16, span_id=b"\2" * 8, name="x", trace_state=wire)
     assert record_from(span, "scope", "service").trace_state == "th:e;rv:0123456789abcd"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ragtrace.lazy import Lazy, LazyThread, Recent
+from ragtrace.base.lazy import Lazy, LazyThread, Recent
 
 
 def test_each_key_has_one_value() -> None:

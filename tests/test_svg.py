@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace import svg
-from ragtrace.svg import Axis, Frame
+from ragtrace.base import svg
+from ragtrace.base.svg import Axis, Frame
 
 
 @given(st.floats(1e-6, 1e9), st.booleans())

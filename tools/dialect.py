@@ -50,11 +50,11 @@ PARTICIPLES = frozenset(
 # Names that others use: fields of files and of statistics, and attributes of the public fakes.
 PUBLIC_NAMES = {
     "exporters/ragtrace_otlp/hold.py": {"held", "parked", "_parked"},
-    "ragtrace/background.py": {"offered", "_offered"},
+    "ragtrace/base/background.py": {"offered", "_offered"},
     "ragtrace/calibrations.py": {"made"},
     "ragtrace/console/api/calibrations.py": {"made"},
-    "ragtrace/review/agreement.py": {"seen"},
-    "ragtrace/review/calibration.py": {"made"},
+    "ragtrace/console/review/agreement.py": {"seen"},
+    "ragtrace/console/review/calibration.py": {"made"},
     "ragtrace/testing.py": {"asked"},
 }
 

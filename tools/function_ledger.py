@@ -88,7 +88,9 @@ def main() -> int:
     for sign, names in (("-", names_gone - names_new), ("+", names_new - names_gone), ("~", names_gone & names_new)):
         for name in sorted(names):
             print(sign, name)
-    print(f"{before.total()} functions and statements before, {now.total()} now; {gone.total()} gone, {new.total()} new")
+    print(
+        f"{before.total()} functions and statements before, {now.total()} now; {gone.total()} gone, {new.total()} new"
+    )
     return 1 if gone or new else 0
 
 

@@ -60,10 +60,10 @@ def span_file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     import pyarrow
     import pyarrow.parquet
 
-    from ragtrace.judge import batch_api
-    from ragtrace.offline import rows
-    from ragtrace.rescore.file_logs import read_file_logs
-    from ragtrace.rescore.stored_logs import LogSelection
+    from ragtrace.base import rows
+    from ragtrace.batch.rescore.file_logs import read_file_logs
+    from ragtrace.batch.rescore.stored_logs import LogSelection
+    from ragtrace.evaluate.judge import batch_api
 
     lines = st.lists(_spans().map(lambda span: json.dumps(span, default=str)), min_size=1, max_size=4)
     text = st.one_of(lines.map("\n".join), lines.map(lambda each: f"[{','.join(each)}]"))
@@ -108,11 +108,11 @@ def span_file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
 def setting_file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     """Settings of the worker and the console, addresses, files of keys and of prices."""
     from ragtrace.console.options import ConsoleSettings, Oidc, load_console
+    from ragtrace.live.privacy_modes import redact_texts
     from ragtrace.settings import load
-    from ragtrace.startup.privacy_modes import redact_texts
-    from ragtrace.transport.address import parse_address
-    from ragtrace.transport.key_file import parse_day_keys
     from ragtrace.worker.worker_settings import WorkerSettings, load_worker
+    from ragtrace_brokers.address import parse_address
+    from ragtrace_brokers.key_file import parse_day_keys
 
     names = st.one_of(st.sampled_from(sorted(WorkerSettings.__dataclass_fields__)), st.text(max_size=8))
     urls = st.builds(
@@ -155,9 +155,9 @@ def message_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     """Messages of a broker, through a worker: each one is evaluated or a dead letter."""
     from fuzz_worker import otlp_messages, worker_of
 
-    from ragtrace.transport import message as parts
-    from ragtrace.transport.address import parse_address
-    from ragtrace.transport.memory_transport import MemoryTransport
+    from ragtrace_brokers import message as parts
+    from ragtrace_brokers.address import parse_address
+    from ragtrace_brokers.memory_transport import MemoryTransport
 
     url = "memory://here/fuzz?max_length=1000000"
     started: list[Any] = []

@@ -27,12 +27,12 @@ Target = tuple[st.SearchStrategy[Any], Callable[[Any], object], tuple[type[BaseE
 def file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     """Every reader of a file."""
     from ragtrace import calibrations
-    from ragtrace.chatlogs.store import open_store
-    from ragtrace.offline import rows
-    from ragtrace.online import journal
-    from ragtrace.reporting.files import read_run
-    from ragtrace.reporting.live import live_report
-    from ragtrace.review.label_import import import_labels
+    from ragtrace.base import rows
+    from ragtrace.batch.reporting.files import read_run
+    from ragtrace.batch.reporting.live import live_report
+    from ragtrace.console.chatlogs.store import open_store
+    from ragtrace.console.review.label_import import import_labels
+    from ragtrace.live import journal
 
     store = open_store(str(folder / "labels.db"))
 
@@ -85,7 +85,7 @@ def setting_targets(folder: Path) -> Iterator[tuple[str, Target]]:
 
 def judge_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     """Replies of a judge: the text, and what the client returns around it."""
-    from ragtrace.judge import completions, replies
+    from ragtrace.evaluate.judge import completions, replies
 
     kinds = ("string", "number", "boolean", "integer")
     schema = st.dictionaries(
@@ -119,8 +119,8 @@ def recording_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     from opentelemetry.sdk.trace import TracerProvider
 
     import ragtrace
-    from ragtrace.tracing import manual
-    from ragtrace.tracing.recorder import Recorder, open_recorder
+    from ragtrace.capture import manual
+    from ragtrace.capture.recorder import Recorder, open_recorder
     from ragtrace_langchain import RagtraceCallbackHandler
 
     def failed(self: Recorder, where: str, key: object = None) -> None:
@@ -193,7 +193,7 @@ def llama_index_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
 
 def span_attributes() -> st.SearchStrategy[dict[str, Any]]:
     """Attributes of spans: names that the libraries write, with values that they do not."""
-    from ragtrace.spans import dialects
+    from ragtrace.capture.spans import dialects
 
     names = sorted({value for value in _strings(vars(dialects)) if "." in value} | {"openinference.span.kind"})
     indexed = st.tuples(
@@ -213,8 +213,8 @@ SCOPES = st.sampled_from(["openinference.instrumentation.langchain", "openteleme
 
 def span_targets(_folder: Path) -> Iterator[tuple[str, Target]]:
     """Spans of other libraries."""
-    from ragtrace.spans import assembly
-    from ragtrace.spans.span_record import SpanEvent, SpanRecord
+    from ragtrace.capture.spans import assembly
+    from ragtrace.capture.spans.span_record import SpanEvent, SpanRecord
 
     attributes = span_attributes()
     events = st.lists(st.builds(SpanEvent, TEXT, st.integers(0, 2**62), attributes), max_size=2)
@@ -250,7 +250,7 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
 def evaluation_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     """Evaluators, redaction and the store, with odd texts."""
     from ragtrace import plugins
-    from ragtrace.chatlogs.store import open_store
+    from ragtrace.console.chatlogs.store import open_store
     from ragtrace.evaluation import run
     from ragtrace.records import Document, Evaluation, Facts, Score, Trace
     from ragtrace.text.redaction import mask_pii
@@ -296,9 +296,9 @@ def api_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     import schemathesis
     from schemathesis.config import SchemathesisConfig
 
-    from ragtrace.chatlogs.store import open_store
     from ragtrace.console import accounts, tokens
     from ragtrace.console.app import create_app
+    from ragtrace.console.chatlogs.store import open_store
     from ragtrace.console.options import ConsoleSettings
     from ragtrace.records import Evaluation, Score
     from ragtrace.testing import make_trace

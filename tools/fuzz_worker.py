@@ -158,7 +158,7 @@ class _Attacked:
 
     def take(self, example: tuple[bytes, str, str]) -> None:
         """Hand in a body as the receivers do."""
-        from ragtrace.worker.request_body import IntakeError
+        from ragtrace.capture.spans.request_body import IntakeError
 
         body, kind, coding = example
         try:
@@ -170,11 +170,11 @@ class _Attacked:
 
     def read(self, message: Any) -> None:
         """Read the spans of a message in this thread, so that an error has its place."""
-        from ragtrace.spans.assembly import trace_from
+        from ragtrace.capture.spans.assembly import trace_from
+        from ragtrace.capture.spans.pieces import divide
         from ragtrace.text.sanitizer import Sanitizer
         from ragtrace.worker.open_traces import OpenTrace
         from ragtrace.worker.outcomes import marked
-        from ragtrace.worker.pieces import divide
 
         for piece in divide(message).pieces:
             trace = OpenTrace(piece.trace_id, 0.0, 0.0, "fuzz", [piece.payload])

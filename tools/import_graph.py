@@ -17,11 +17,13 @@ PRODUCT = (
     "ragtrace_llama_index",
     "ragtrace_otlp",
     "ragtrace_prometheus",
-    "ragtrace_phoenix",
-    "ragtrace_mlflow",
-    "ragtrace_langfuse",
+    "ragtrace_backends",
+    "ragtrace_brokers",
 )
 
+ADAPTERS = ("ragtrace_langchain", "ragtrace_llama_index")
+DOOR: tuple[list[str], ...] = ([], ["__main__"], ["cli"], ["pytest"], ["testing"])
+FOLDERS = ("batch", "worker", "live", "console", "capture", "evaluate", "statistics", "text")
 OPENTELEMETRY_PARTS = ("exporter", "instrumentation", "proto", "sdk")
 
 
@@ -205,9 +207,17 @@ def package_circles(imports: Iterable[Import], modules: dict[str, Module]) -> li
 
 
 def room(name: str) -> str:
-    """Returns the part of the house that holds a module: a child of `ragtrace`, or another top-level package."""
+    """Returns the room of the house that holds a module.
+
+    A folder of ragtrace is a room; so are `integrations`, `exporters`, `door` (the names that start everything) and
+    `shared` (what lies in ragtrace/, base and settings).
+    """
     parts = name.split(".")
-    return ".".join(parts[:2]) if parts[0] == "ragtrace" else parts[0]
+    if parts[0] != "ragtrace":
+        return "integrations" if parts[0] in ADAPTERS else "exporters"
+    if parts[1:2] in DOOR:
+        return "door"
+    return parts[1] if parts[1] in FOLDERS else "shared"
 
 
 def runs_back_up(imports: Iterable[Import], layers: list[list[str]]) -> list[Import]:

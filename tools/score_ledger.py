@@ -70,7 +70,7 @@ def scores() -> Iterator[dict[str, Any]]:
 
 def compare(before: Path, after: Path) -> str:
     """A table: for each evaluator that differs the answers, changed values and labels, and the first of them."""
-    old, new = ({(r["evaluator"], r["answer"]): r for r in map(json.loads, open(p))} for p in (before, after))
+    old, new = _read(before), _read(after)
     differences: dict[str, list[tuple[str, Any, Any]]] = defaultdict(list)
     for key in sorted(old.keys() | new.keys()):
         one, two = old.get(key, {}), new.get(key, {})
@@ -84,7 +84,14 @@ def compare(before: Path, after: Path) -> str:
         answer, one, two = found[0]
         example = f"{answer}: {one.get('value')} {one.get('label')} -> {two.get('value')} {two.get('label')}"
         lines.append(f"| {name} | {len(found)} | {len(labels)} | {example} |")
-    return "\n".join([*lines, f"{len(old)} scores before, {len(new)} now; {sum(map(len, differences.values()))} differ"])
+    return "\n".join(
+        [*lines, f"{len(old)} scores before, {len(new)} now; {sum(map(len, differences.values()))} differ"]
+    )
+
+
+def _read(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {(row["evaluator"], row["answer"]): row for row in rows}
 
 
 def main() -> int:

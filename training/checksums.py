@@ -1,4 +1,4 @@
-"""Write the sha256 of every shipped weight file into ragtrace/models/__init__.py: python training/checksums.py
+"""Write the sha256 of every shipped weight file into ragtrace/evaluate/models/__init__.py: python training/checksums.py
 
 To be run after a training script has written new weights; without it they are refused at load.
 """
@@ -7,7 +7,7 @@ import hashlib
 import re
 from pathlib import Path
 
-MODELS = Path(__file__).parents[1] / "ragtrace" / "models"
+MODELS = Path(__file__).parents[1] / "ragtrace" / "evaluate" / "models"
 
 
 def main() -> None:

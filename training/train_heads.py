@@ -17,12 +17,12 @@ import toxicity
 from scipy.sparse import csr_matrix
 from toxicity import expected_calibration_error
 
-from ragtrace.models.embedding import OnnxEmbedder
-from ragtrace.models.heads import BUCKETS
+from ragtrace.evaluate.models.embedding import OnnxEmbedder
+from ragtrace.evaluate.models.heads import BUCKETS
 
 __all__ = ["OUT", "expected_calibration_error", "hashed", "rows"]
 
-OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data"
+OUT = Path(__file__).parents[1] / "ragtrace" / "evaluate" / "models" / "data"
 
 Rows = list[dict[str, Any]]
 

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from ragtrace.evaluators.lexical import Known, features
+from ragtrace.evaluate.lexical import Known, features
 from ragtrace.text.claims import read
 
 

@@ -23,7 +23,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import GroupKFold
 from train_heads import OUT, expected_calibration_error, hashed, rows
 
-from ragtrace.models.heads import BUCKETS, NGRAM_CHARS, char_buckets, word_buckets
+from ragtrace.evaluate.models.heads import BUCKETS, NGRAM_CHARS, char_buckets, word_buckets
 from ragtrace.text.claims import read
 
 SCALE, LENGTH = 3.0, 0.3

@@ -2,7 +2,7 @@
 
 FOLDER holds ragtruth_train.jsonl.gz (task, contexts, answer, spans: characters of the answer that people marked). A
 claim is inconsistent if a marked span touches it. Prints the AUROC on a fifth of the sources that was left out, and
-writes ragtrace/models/data/summac.npz; run training/checksums.py afterwards.
+writes ragtrace/evaluate/models/data/summac.npz; run training/checksums.py afterwards.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from ragtrace.evaluators.composite import support_by_sentence
-from ragtrace.models.summac import histogram
+from ragtrace.evaluate.composite import support_by_sentence
+from ragtrace.evaluate.models.summac import histogram
 from ragtrace.text.claims import claims
 
-OUT = Path(__file__).parents[1] / "ragtrace" / "models" / "data" / "summac.npz"
+OUT = Path(__file__).parents[1] / "ragtrace" / "evaluate" / "models" / "data" / "summac.npz"
 
 
 def main() -> None:

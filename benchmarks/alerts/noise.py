@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from ragtrace import plugins
-from ragtrace.evaluators.groundedness import check
+from ragtrace.evaluate.groundedness import check
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from ragtrace.background import after_fork, step_aside
+from ragtrace.base.background import after_fork, step_aside
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

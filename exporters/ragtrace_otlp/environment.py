@@ -144,7 +144,7 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
     try:
         kind = _load(signal, _PROTOCOLS[protocol])
         if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
-            from ragtrace.delivery.http_session import BoundedSession
+            from ragtrace_backends.http_session import BoundedSession
 
             options["session"] = BoundedSession(refuse_redirects=True)
         exporter = kind(**options)

@@ -20,7 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ragtrace import semconv
-from ragtrace.background import Background, after_fork
+from ragtrace.base.background import Background, after_fork
 from ragtrace.errors import log_failure
 from ragtrace.records import Evaluation
 from ragtrace_otlp.scores import ScoreFormat, score_attributes, without_content

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
+from ragtrace.base.private_file import private_opener
 from ragtrace.errors import SettingError
-from ragtrace.private_file import private_opener
 from ragtrace.text.sanitizer import finite
 
 

@@ -10,11 +10,11 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ragtrace import semconv
+from ragtrace.capture.recorder import Consumer, current_consumer
+from ragtrace.capture.spans.collector import CollectorLimits, CollectorStats, SpanCollector
+from ragtrace.capture.spans.open_spans import SpanKey
 from ragtrace.records import Trace
-from ragtrace.spans.collector import CollectorLimits, CollectorStats, SpanCollector
-from ragtrace.spans.open_spans import SpanKey
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.tracing.recorder import Consumer, current_consumer
 from ragtrace_otlp.hold import HoldProcessor
 
 

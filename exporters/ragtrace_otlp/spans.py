@@ -14,7 +14,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, 
 
 from ragtrace import semconv
 from ragtrace._version import __version__
-from ragtrace.background import Background, Bounds
+from ragtrace.base.background import Background, Bounds
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation
 from ragtrace_otlp.events import root_context

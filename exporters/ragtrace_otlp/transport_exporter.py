@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
-from ragtrace.transport.message import (
+from ragtrace_brokers.message import (
     CONTENT_IN_STORE,
     HEADER_CONTENT,
     HEADER_PROBABILITY,

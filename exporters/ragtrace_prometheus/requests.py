@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ragtrace.capture.timing import STAGES
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
-from ragtrace.tracing.timing import STAGES
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.labels import Caps
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from ragtrace.background import Background, Bounds, after_fork
+from ragtrace.base.background import Background, Bounds, after_fork
 from ragtrace.errors import SettingError, log_failure
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Trace

@@ -6,18 +6,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from ragtrace.capture.adapters import refusal_of
+from ragtrace.capture.content_blocks import parts_of, result_content, text_or_parts
+from ragtrace.capture.model_messages import ModelMessage, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from ragtrace.capture.provider_replies import finish_reason
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.adapters import refusal_of
-from ragtrace.tracing.content_blocks import parts_of, result_content, text_or_parts
-from ragtrace.tracing.model_messages import (
-    ModelMessage,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-)
-from ragtrace.tracing.provider_replies import finish_reason
 
 ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
 """Standard roles by LangChain's types of messages."""

@@ -9,12 +9,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.capture.adapters import SESSION_KEYS, refusal_of, session_and_user
+from ragtrace.capture.content_blocks import parts_of
+from ragtrace.capture.model_messages import TextPart
+from ragtrace.capture.provider_replies import token_counts, write_counts
+from ragtrace.capture.request import Request, Run
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.adapters import SESSION_KEYS, refusal_of, session_and_user
-from ragtrace.tracing.content_blocks import parts_of
-from ragtrace.tracing.model_messages import TextPart
-from ragtrace.tracing.provider_replies import token_counts, write_counts
-from ragtrace.tracing.request import Request, Run
 from ragtrace_langchain.chat_messages import replies_of
 
 _CONTROL_FLOW = frozenset({"GraphInterrupt", "NodeInterrupt", "GraphBubbleUp", "ParentCommand", "GraphDrained"})

@@ -22,9 +22,9 @@ from typing import Any
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
-from ragtrace.tracing import current
-from ragtrace.tracing.adapters import hidden_step
-from ragtrace.tracing.request import Run
+from ragtrace.capture import current
+from ragtrace.capture.adapters import hidden_step
+from ragtrace.capture.request import Run
 from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.switch import switch
 

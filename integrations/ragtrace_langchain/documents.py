@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ragtrace.capture.adapters import content_id, convert_each, number
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import identity_of, sendable
-from ragtrace.tracing.adapters import content_id, convert_each, number
 
 _SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
 _TEXT_KEYS = ("page_content", "content", "text")

@@ -11,8 +11,8 @@ from typing import Any
 from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
+from ragtrace.capture.request import Run, agent_of
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.request import Run, agent_of
 
 _MAX_THREADS = 1_000
 """Conversations whose interrupt is remembered, the latest."""

@@ -9,12 +9,12 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
-from ragtrace.tracing import current
-from ragtrace.tracing.adapters import convert_each, is_cancellation
-from ragtrace.tracing.content import ContentPolicy
-from ragtrace.tracing.model_messages import ModelMessage, last_question
-from ragtrace.tracing.recorder import Recorder, all_recorders, open_recorder
-from ragtrace.tracing.request import Run
+from ragtrace.capture import current
+from ragtrace.capture.adapters import convert_each, is_cancellation
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.model_messages import ModelMessage, last_question
+from ragtrace.capture.recorder import Recorder, all_recorders, open_recorder
+from ragtrace.capture.request import Run
 from ragtrace_langchain import conversion, graphs
 from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.conversion import key_of

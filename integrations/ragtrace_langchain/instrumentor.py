@@ -7,7 +7,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import OPTIONS, instrument
+from ragtrace.capture.adapters import OPTIONS, instrument
 from ragtrace_langchain.switch import switch
 
 _FRAMEWORK = "langchain_core.callbacks.manager"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ragtrace import semconv
-from ragtrace.tracing.content import Attributes
-from ragtrace.tracing.content_blocks import tool_definitions
-from ragtrace.tracing.model_messages import PromptTemplate, ToolDefinition
-from ragtrace.tracing.parameters import request_attributes, server_attributes
-from ragtrace.tracing.providers import provider_attributes
+from ragtrace.capture.content import Attributes
+from ragtrace.capture.content_blocks import tool_definitions
+from ragtrace.capture.model_messages import PromptTemplate, ToolDefinition
+from ragtrace.capture.parameters import request_attributes, server_attributes
+from ragtrace.capture.providers import provider_attributes
 
 _Converted = TypeVar("_Converted")
 _MODEL_ID = re.compile(r"model_id='([^']+)'")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import fields_of, sendable
-from ragtrace.tracing.request import Run
 from ragtrace_langchain.chat_messages import ROLES, message_of
 from ragtrace_langchain.conversion import text_of
 from ragtrace_langchain.graphs import GRAPH

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ragtrace.tracing.adapters import instrumented_by
+from ragtrace.capture.adapters import instrumented_by
 
 
 class HandlerSwitch:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.capture.plain_values import field_of
+from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.plain_values import field_of
-from ragtrace.tracing.request import Run
 from ragtrace_langchain.conversion import text_of
 from ragtrace_langchain.documents import documents_of_tool
 

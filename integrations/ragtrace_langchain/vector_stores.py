@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 
 import wrapt
 
-from ragtrace.tracing import current
-from ragtrace.tracing.request import Run
+from ragtrace.capture import current
+from ragtrace.capture.request import Run
 from ragtrace_langchain.switch import switch
 
 _log = logging.getLogger(__name__)

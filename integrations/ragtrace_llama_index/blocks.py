@@ -6,10 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.adapters import refusal_of
-from ragtrace.tracing.content_blocks import parts_of
-from ragtrace.tracing.model_messages import (
+from ragtrace.capture.adapters import refusal_of
+from ragtrace.capture.content_blocks import parts_of
+from ragtrace.capture.model_messages import (
     MediaPart,
     ModelMessage,
     Part,
@@ -20,6 +19,7 @@ from ragtrace.tracing.model_messages import (
     media_part,
     modality_of,
 )
+from ragtrace.text.sanitizer import sendable
 
 _MODALITIES = {"image": "image", "audio": "audio", "video": "video", "document": "data"}
 """The field with the content, by a block's type."""

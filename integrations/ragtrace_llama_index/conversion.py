@@ -13,9 +13,9 @@ from inspect import BoundArguments
 from types import MappingProxyType
 from typing import Any
 
+from ragtrace.capture import adapters
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import fields_of, identity_of, sendable
-from ragtrace.tracing import adapters
 
 _QUERY_KEYS = (
     "user_msg",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from ragtrace.tracing.adapters import OPTIONS, instrument, instrumented_by
+from ragtrace.capture.adapters import OPTIONS, instrument, instrumented_by
 
 if TYPE_CHECKING:
     from ragtrace_llama_index.handler import Handlers

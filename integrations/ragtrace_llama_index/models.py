@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.capture.content import Attributes
+from ragtrace.capture.content_blocks import parts_of, tool_definitions
+from ragtrace.capture.model_messages import ModelMessage, PromptTemplate, ToolDefinition
+from ragtrace.capture.parameters import request_attributes, server_attributes
+from ragtrace.capture.provider_replies import Counts, finish_reason, token_counts, write_counts
+from ragtrace.capture.providers import provider_attributes, provider_name
+from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import sendable
-from ragtrace.tracing.content import Attributes
-from ragtrace.tracing.content_blocks import parts_of, tool_definitions
-from ragtrace.tracing.model_messages import ModelMessage, PromptTemplate, ToolDefinition
-from ragtrace.tracing.parameters import request_attributes, server_attributes
-from ragtrace.tracing.provider_replies import Counts, finish_reason, token_counts, write_counts
-from ragtrace.tracing.providers import provider_attributes, provider_name
-from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion
 from ragtrace_llama_index.blocks import field_of, message_of, raw_calls
 

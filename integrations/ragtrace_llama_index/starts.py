@@ -9,9 +9,9 @@ from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 from ragtrace import semconv
-from ragtrace.tracing.model_messages import last_question
-from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.request import Run
+from ragtrace.capture.model_messages import last_question
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.request import Run
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.blocks import messages_of
 

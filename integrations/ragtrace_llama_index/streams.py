@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from ragtrace.tracing import current
-from ragtrace.tracing.reaper import reaper
-from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.request import Run
+from ragtrace.capture import current
+from ragtrace.capture.reaper import reaper
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.request import Run
 from ragtrace_llama_index import conversion
 
 _Entered = tuple[Token[str | None], current.Attachment | None]

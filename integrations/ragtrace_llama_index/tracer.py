@@ -12,11 +12,11 @@ from inspect import BoundArguments
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.capture import current
+from ragtrace.capture.adapters import warn_of_other
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.request import Run
 from ragtrace.records import Document
-from ragtrace.tracing import current
-from ragtrace.tracing.adapters import warn_of_other
-from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.request import Run
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
 from ragtrace_llama_index.streams import ModelCall

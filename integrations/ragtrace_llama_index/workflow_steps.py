@@ -11,8 +11,8 @@ from inspect import BoundArguments
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.tracing.recorder import Recorder
-from ragtrace.tracing.request import Run
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.request import Run
 from ragtrace_llama_index import conversion
 
 _REPORT_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK})

@@ -21,7 +21,7 @@ from ragtrace.console.options import ROLES, ConsoleSettings
 from ragtrace.console.problems import LoginNeededError, Problem
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, RowMapping, insert, or_, select, update
 
-from ragtrace.chatlogs import schema
 from ragtrace.console import sessions
+from ragtrace.console.chatlogs import schema
 from ragtrace.console.options import ROLES
 from ragtrace.errors import DataError, MissingExtraError, SettingError
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 LOCAL = "local"
 """Who works at a console without users, on the machine's own address."""

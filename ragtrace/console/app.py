@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from ragtrace._version import __version__
-from ragtrace.chatlogs import schema
 from ragtrace.console import access, api, audit, guards, login, oidc, pages, problems, template_engine
+from ragtrace.console.chatlogs import schema
 from ragtrace.console.options import ConsoleSettings
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 
 def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI:

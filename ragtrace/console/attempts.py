@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
 
-from ragtrace.chatlogs import schema
+from ragtrace.console.chatlogs import schema
 from ragtrace.console.sessions import hashed
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 WINDOW = 15 * 60.0
 """Seconds."""

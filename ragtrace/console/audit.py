@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ragtrace.chatlogs import schema
+from ragtrace.console.chatlogs import schema
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 READS: Mapping[str, str] = {
     "/traces": "trace.search",

@@ -13,11 +13,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.chatlogs.cli import add_store_option, open_store_of
+from ragtrace.console.chatlogs.cli import add_store_option, open_store_of
 from ragtrace.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 Beside = Callable[["Store"], AbstractContextManager[object]]
 _ROLES = ("viewer", "reviewer", "admin")
@@ -103,8 +103,8 @@ def _serve(options: argparse.Namespace, beside: Beside) -> int:
 
     try:
         from ragtrace.console.options import load_console
+        from ragtrace.console.review.policy import load_policy
         from ragtrace.console.server import serve
-        from ragtrace.review.policy import load_policy
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
@@ -131,7 +131,7 @@ def _serve(options: argparse.Namespace, beside: Beside) -> int:
 def _is_empty(store: Store) -> bool:
     from sqlalchemy import select
 
-    from ragtrace.chatlogs.schema import traces
+    from ragtrace.console.chatlogs.schema import traces
 
     with store.reading() as connection:
         return connection.execute(select(traces.c.id).limit(1)).first() is None

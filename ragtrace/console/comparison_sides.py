@@ -1,5 +1,5 @@
 """Chooses the two sides of stored requests that the console's page and route `compare` pass to
-`ragtrace.chatlogs.side_by_side`."""
+`ragtrace.console.chatlogs.side_by_side`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from ragtrace.chatlogs.side_by_side import Side, evaluator_versions, names_in_use
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs.side_by_side import Side, evaluator_versions, names_in_use
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import SettingError
 
 Kind = Literal["prompt_version", "model", "evaluator_version", "period"]

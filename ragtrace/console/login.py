@@ -15,7 +15,7 @@ from ragtrace.console.access import SignedIn, address_of, cookie_name, identity,
 from ragtrace.console.template_engine import render
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 _log = logging.getLogger("ragtrace.console")
 _KEY_SECONDS = 86_400.0

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ragtrace.chatlogs.store_types import Review, StoredTrace, TraceSummary
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace, TraceSummary
 from ragtrace.records import Document, Evidence, Facts, Score, Trace
 from ragtrace.text.redaction import mask_beginning, mask_pii, mask_pii_at
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.overview import pass_rates
-from ragtrace.chatlogs.schema import items, reviews
+from ragtrace.console.chatlogs.overview import pass_rates
+from ragtrace.console.chatlogs.schema import items, reviews
 from ragtrace.console.evaluator_order import ordered
-from ragtrace.review.agreement import Agreement, EvaluatorAgreement, agreement
-from ragtrace.topics.topic_figures import largest_topics
+from ragtrace.console.review.agreement import Agreement, EvaluatorAgreement, agreement
+from ragtrace.console.topics.topic_figures import largest_topics
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
     from ragtrace.statistics import Estimate
 
 _FRESH = 60.0

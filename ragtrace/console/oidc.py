@@ -20,9 +20,9 @@ from sqlalchemy import select, update
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from ragtrace.chatlogs import schema
 from ragtrace.console import accounts, audit, login, sessions
 from ragtrace.console.access import settings_of, store_of
+from ragtrace.console.chatlogs import schema
 from ragtrace.console.options import ROLES, Oidc
 from ragtrace.console.problems import Problem, where
 

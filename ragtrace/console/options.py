@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragtrace.console.review.policy import Policy
 from ragtrace.errors import SettingError
-from ragtrace.review.policy import Policy
 from ragtrace.settings.section import Section, is_loopback
 from ragtrace.settings.value_forms import check_address
 

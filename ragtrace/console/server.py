@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from ragtrace.base.bounded_protocol import bounded_protocol
 from ragtrace.console import accounts
 from ragtrace.console.api import described
 from ragtrace.console.app import create_app
-from ragtrace.console.bounded_protocol import bounded_protocol
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.review import notices, webhooks
+from ragtrace.console.review.queue import Filler
+from ragtrace.console.topics.grouper import Grouper
 from ragtrace.errors import SettingError
-from ragtrace.review import notices, webhooks
-from ragtrace.review.queue import Filler
-from ragtrace.topics.grouper import Grouper
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 _log = logging.getLogger("ragtrace.console")
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from ragtrace.chatlogs import schema
+from ragtrace.console.chatlogs import schema
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 _ONE_TIME = "once:"  # no cookie's hash begins so: a one-time key cannot be used as a cookie
 _SEEN_EVERY = 60.0

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING
 from fastapi import Request
 from sqlalchemy import select
 
-from ragtrace.chatlogs import full_text, search
-from ragtrace.chatlogs.schema import reviews, users, verdicts
-from ragtrace.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
 from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
+from ragtrace.console.chatlogs import full_text, search
+from ragtrace.console.chatlogs.schema import reviews, users, verdicts
+from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
 from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evidence
 from ragtrace.console.problems import Problem
+from ragtrace.console.review import dataset_export
+from ragtrace.console.review.verdicts import check_evidence, read_content
+from ragtrace.console.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 from ragtrace.records import Evidence
-from ragtrace.review import dataset_export
-from ragtrace.review.verdicts import check_evidence, read_content
 from ragtrace.text.redaction import mask_pii
-from ragtrace.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 _HEX = re.compile(r"[0-9a-f]{32}")
 _SEARCH_SECONDS = 2.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 
 from ragtrace import plugins
-from ragtrace.background import after_fork
+from ragtrace.base.background import after_fork
+from ragtrace.base.lazy import LazyThread
 from ragtrace.errors import SettingError
-from ragtrace.lazy import LazyThread
 from ragtrace.text.redaction import MODES
 from ragtrace.text.sanitizer import RedactionTimeoutError
 

@@ -2,7 +2,7 @@
 
 The leak checks report what `find_personal_data` and `find_secrets` return. Masks hide what `find_masks` returns, which
 is all of that and more: everything that is reported is also masked. Names, and addresses that no word calls
-a home, need a model (`ragtrace.models.person_names`); here they are neither found nor masked.
+a home, need a model (`ragtrace.evaluate.models.person_names`); here they are neither found nor masked.
 """
 
 from __future__ import annotations

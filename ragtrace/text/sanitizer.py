@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ragtrace.background import after_fork
+from ragtrace.base.background import after_fork
 
 _log = logging.getLogger(__name__)
 _MAX_DEPTH = 8

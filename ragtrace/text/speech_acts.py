@@ -17,16 +17,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ragtrace.base.lazy import Lazy
 from ragtrace.errors import ModelError
-from ragtrace.lazy import Lazy
 
 Act = Literal["claim", "abstention", "courtesy", "lead_in", "redirect", "source", "code"]
 ACTS: tuple[Act, ...] = ("claim", "abstention", "courtesy", "lead_in", "redirect", "source", "code")
 """A redirect says where else to ask, what to tell, or what the documents are about instead."""
 _OF_PARTS = 5
 """The first acts are what a part of a sentence can do."""
-WEIGHTS = Path(__file__).parents[1] / "models" / "data" / "speech_acts.gz"
-"""Read without `ragtrace.models`, whose packages those who judge by words alone do not have."""
+WEIGHTS = Path(__file__).parents[1] / "evaluate" / "models" / "data" / "speech_acts.gz"
+"""Read without `ragtrace.evaluate.models`, whose packages those who judge by words alone do not have."""
 BUCKETS = 1 << 15
 READ = 300
 """Characters of a run that are read."""

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace import semconv
+from ragtrace.capture.spans.assembly import RequestSpans, requests_in, trace_from
+from ragtrace.capture.spans.conversion import record_from
+from ragtrace.capture.spans.duplicates import Duplicates
+from ragtrace.capture.spans.pieces import service_of, spans_in
+from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.errors import log_failure
-from ragtrace.online.pipeline import Pipeline
+from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Trace
 from ragtrace.sampling import Decision
-from ragtrace.spans.assembly import RequestSpans, requests_in, trace_from
-from ragtrace.spans.duplicates import Duplicates
-from ragtrace.spans.span_record import SpanRecord
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.worker.conversion import record_from
 from ragtrace.worker.open_traces import Ended, OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
-from ragtrace.worker.pieces import service_of, spans_in
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.worker_settings import WorkerSettings
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ragtrace.background import Background, Bounds
+from ragtrace.base.background import Background, Bounds
+from ragtrace.base.private_file import create_private
+from ragtrace.capture.spans.pieces import SpanGroup
 from ragtrace.errors import SettingError
-from ragtrace.private_file import create_private
-from ragtrace.worker.pieces import SpanGroup
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS pieces (row INTEGER PRIMARY KEY, trace_id BLOB NOT NULL, payload BLOB NOT NULL);
@@ -45,7 +45,7 @@ class TraceOutcome:
     events: bytes
     """An encoded `ExportLogsServiceRequest`."""
     annotations: bytes = b""
-    """The scores for Phoenix, MLflow and Langfuse, as `ragtrace.delivery.annotations.encode` writes them."""
+    """The scores for Phoenix, MLflow and Langfuse, as `ragtrace_backends.annotations.encode` writes them."""
 
 
 class Buffer(Protocol):

@@ -45,9 +45,9 @@ def add_commands(commands: Any) -> None:
 
 
 def _dead_letters(options: argparse.Namespace) -> int:
-    from ragtrace.transport.address import parse_address
-    from ragtrace.transport.broker_adapters import open_transport
-    from ragtrace.transport.message import HEADER_REASON
+    from ragtrace_brokers.address import parse_address
+    from ragtrace_brokers.broker_adapters import open_transport
+    from ragtrace_brokers.message import HEADER_REASON
 
     transport = open_transport(parse_address(options.address))
     try:
@@ -64,7 +64,7 @@ def _dead_letters(options: argparse.Namespace) -> int:
 
 
 def _transport_keys(options: argparse.Namespace) -> int:
-    from ragtrace.transport.key_file import renew_keys
+    from ragtrace_brokers.key_file import renew_keys
 
     if min(options.ahead, options.keep) < 0:
         raise SettingError(f"--ahead is {options.ahead} and --keep is {options.keep}; give numbers of days from 0 on")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.background import Background, Bounds
+from ragtrace.base.background import Background, Bounds
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.open_traces import OpenTraces

@@ -14,9 +14,9 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from ragtrace.capture.spans.request_body import PROTOBUF, IntakeError
 from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
-from ragtrace.worker.request_body import PROTOBUF, IntakeError
 from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
 
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"

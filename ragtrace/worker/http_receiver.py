@@ -17,10 +17,10 @@ from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from ragtrace.console.bounded_protocol import bounded_protocol
+from ragtrace.base.bounded_protocol import bounded_protocol
+from ragtrace.capture.spans.request_body import JSON, PROTOBUF, IntakeError
 from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
-from ragtrace.worker.request_body import JSON, PROTOBUF, IntakeError
 from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
 
 _TRACES = "/v1/traces"

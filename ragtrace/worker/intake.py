@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.capture.spans.pieces import Division, SpanGroup, divide
+from ragtrace.capture.spans.request_body import IntakeError, decode, decompress
 from ragtrace.worker.buffer import Buffer
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces, size_of
-from ragtrace.worker.pieces import Division, SpanGroup, divide
-from ragtrace.worker.request_body import IntakeError, decode, decompress
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.worker_settings import WorkerSettings
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragtrace.transport.message import TraceMessage, Transport, TransportError
+from ragtrace.capture.spans.pieces import SpanGroup
 from ragtrace.worker.buffer import TraceOutcome
-from ragtrace.worker.pieces import SpanGroup
 from ragtrace.worker.span_counts import MessageCounts
+from ragtrace_brokers.message import TraceMessage, Transport, TransportError
 
 _log = logging.getLogger("ragtrace.worker")
 _REMEMBERED = 20_000

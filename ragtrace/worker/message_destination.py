@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.transport.message import HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage
-from ragtrace.worker.pieces import divide
+from ragtrace.capture.spans.pieces import divide
+from ragtrace_brokers.message import HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage
 from ragtrace_otlp.destination import REJECTED, RETRY, SENT, Destination, SendResult
 
 

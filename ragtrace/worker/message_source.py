@@ -11,8 +11,14 @@ from typing import cast
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.capture.spans.pieces import divide
 from ragtrace.errors import log_failure
-from ragtrace.transport.message import (
+from ragtrace.worker.message_buffer import MessageBuffer
+from ragtrace.worker.open_traces import OpenTrace, size_of
+from ragtrace.worker.span_counts import SpanCounts
+from ragtrace.worker.stored_contents import StoredContents, payload_with_ids
+from ragtrace.worker.worker_settings import WorkerSettings
+from ragtrace_brokers.message import (
     HEADER_CONTENT,
     HEADER_PROBABILITY,
     HEADER_SCHEMA,
@@ -22,13 +28,7 @@ from ragtrace.transport.message import (
     TransportError,
     UnreadableMessageError,
 )
-from ragtrace.transport.seal import TransportKeys, payload_of
-from ragtrace.worker.message_buffer import MessageBuffer
-from ragtrace.worker.open_traces import OpenTrace, size_of
-from ragtrace.worker.pieces import divide
-from ragtrace.worker.span_counts import SpanCounts
-from ragtrace.worker.stored_contents import StoredContents, payload_with_ids
-from ragtrace.worker.worker_settings import WorkerSettings
+from ragtrace_brokers.seal import TransportKeys, payload_of
 
 _log = logging.getLogger("ragtrace.worker")
 _FETCH_SECONDS = 0.5

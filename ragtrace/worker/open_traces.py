@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ragtrace.capture.spans.pieces import SpanGroup, without_spans
 from ragtrace.records import Trace
-from ragtrace.worker.pieces import SpanGroup, without_spans
 from ragtrace.worker.worker_settings import WorkerSettings
 
 _REMEMBERED = 20_000

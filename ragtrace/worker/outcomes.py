@@ -13,11 +13,11 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SeverityNumber
 
 from ragtrace import semconv
 from ragtrace._version import __version__
+from ragtrace.capture.spans.pieces import spans_in
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Evaluation
 from ragtrace.worker.buffer import TraceOutcome
 from ragtrace.worker.open_traces import OpenTrace
-from ragtrace.worker.pieces import spans_in
 from ragtrace_otlp.events import event_attributes
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
 from ragtrace_otlp.wire import write_attributes

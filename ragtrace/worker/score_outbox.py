@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from ragtrace.delivery.annotations import Annotation, decode, encode, from_evaluation
 from ragtrace.records import Evaluation
 from ragtrace.worker.buffer import Buffer
+from ragtrace_backends.annotations import Annotation, decode, encode, from_evaluation
 
 if TYPE_CHECKING:
-    from ragtrace.delivery.score_delivery import ScoreDelivery
+    from ragtrace_backends.score_delivery import ScoreDelivery
 
 
 class ScoreOutbox:

@@ -10,16 +10,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.live.init import start_evaluation
+from ragtrace.live.runtime import Runtime
 from ragtrace.settings import Settings
 from ragtrace.settings.section import is_loopback
 from ragtrace.settings.value_forms import check_address
-from ragtrace.startup.init import start_evaluation
-from ragtrace.startup.runtime import Runtime
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.transport.address import is_transport, parse_address
-from ragtrace.transport.broker_adapters import open_publisher, open_transport
-from ragtrace.transport.message import TransportOptions
-from ragtrace.transport.seal import keys_to_publish, keys_to_read
 from ragtrace.worker.assembler import Assembler
 from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
@@ -34,6 +30,10 @@ from ragtrace.worker.span_counts import SpanCounts, WorkerStats
 from ragtrace.worker.stored_contents import StoredContents
 from ragtrace.worker.telemetry import WorkerTelemetry
 from ragtrace.worker.worker_settings import GRPC, HTTP, Senders, WorkerSettings, load_senders, split_address
+from ragtrace_brokers.address import is_transport, parse_address
+from ragtrace_brokers.broker_adapters import open_publisher, open_transport
+from ragtrace_brokers.message import TransportOptions
+from ragtrace_brokers.seal import keys_to_publish, keys_to_read
 from ragtrace_otlp.destination import Destination, make_destination
 from ragtrace_otlp.environment import OtlpTarget
 from ragtrace_otlp.scores import ScoreFormat

@@ -10,10 +10,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from ragtrace.errors import DataError, RagtraceError, StoreError
 from ragtrace.records import Trace
 from ragtrace.settings import Settings
-from ragtrace.transport.message import TraceMessage, TransportError, UnreadableMessageError
+from ragtrace_brokers.message import TraceMessage, TransportError, UnreadableMessageError
 
 if TYPE_CHECKING:
-    from ragtrace.chatlogs.store import Store
+    from ragtrace.console.chatlogs.store import Store
 
 
 class StoredContents:
@@ -34,8 +34,8 @@ class StoredContents:
             raise TransportError(f"the store with the texts of messages cannot be read: {error}") from None
 
     def _opened(self) -> Store:
-        from ragtrace.chatlogs.encryption import read_keys
-        from ragtrace.chatlogs.store import open_store
+        from ragtrace.console.chatlogs.encryption import read_keys
+        from ragtrace.console.chatlogs.store import open_store
 
         if self._store is not None and self._store.is_gone():
             self.close()
@@ -52,7 +52,7 @@ class StoredContents:
             raise UnreadableMessageError(
                 "content_missing: its texts are in the application's store, and this worker's setting store is empty"
             )
-        from ragtrace.chatlogs.reader import read_request
+        from ragtrace.console.chatlogs.reader import read_request
 
         store = self._opened()
         try:

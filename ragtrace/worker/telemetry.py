@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ragtrace.online.pipeline import Sink
+from ragtrace.live.pipeline import Sink
 from ragtrace.worker.span_counts import WorkerStats
 from ragtrace_otlp.batch import ExportStats
 from ragtrace_otlp.provider import TelemetryStats

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section, read_secret
-from ragtrace.transport.address import parse_address
+from ragtrace_brokers.address import parse_address
 
 GRPC, HTTP = "127.0.0.1:4317", "127.0.0.1:4318"
 

@@ -13,11 +13,13 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from ragtrace.delivery.annotations import Annotation
-from ragtrace.delivery.person_labels import PersonLabel, StoredRequest
-from ragtrace.delivery.score_delivery import Backend, ScoreDelivery
-from ragtrace_mlflow import MlflowAssessments, trace_assessments
-from ragtrace_phoenix import PhoenixAnnotations, span_annotations
+from ragtrace_backends import mlflow as trace_assessments
+from ragtrace_backends import phoenix as span_annotations
+from ragtrace_backends.annotations import Annotation
+from ragtrace_backends.mlflow import MlflowAssessments
+from ragtrace_backends.person_labels import PersonLabel, StoredRequest
+from ragtrace_backends.phoenix import PhoenixAnnotations
+from ragtrace_backends.score_delivery import Backend, ScoreDelivery
 from tests.backends import mlflow, phoenix
 from tests.backends.conftest import APP, Pages
 from tests.backends.conversation import QUESTIONS

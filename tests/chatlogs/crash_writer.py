@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ragtrace.chatlogs.store import open_store
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.records import Document, Evaluation, Score, Trace
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.schema import contents, details, scores, traces
-from ragtrace.chatlogs.search import find
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
+from ragtrace.batch.pytest_plugin.reviewed_logs import read_logs
+from ragtrace.console.chatlogs.schema import contents, details, scores, traces
+from ragtrace.console.chatlogs.search import find
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import DataError, StoreError
-from ragtrace.pytest.reviewed_logs import read_logs
 from tests.chatlogs.evaluations import made
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "12"))
@@ -84,7 +84,7 @@ def test_no_acknowledged_row_is_lost(store_url: str) -> None:
 
 _READER = """
 import sys
-from ragtrace.chatlogs.store import open_store
+from ragtrace.console.chatlogs.store import open_store
 store = open_store(sys.argv[1])
 print([number for number in range(1, 4) if store.get(f"{number:032x}")])
 store.close()
@@ -119,7 +119,7 @@ def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> N
 
 def test_a_file_that_another_process_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process holds the lock, reading goes on; writing is told in the end who is in the way."""
-    monkeypatch.setattr("ragtrace.chatlogs.engine._BUSY", 0.2)
+    monkeypatch.setattr("ragtrace.console.chatlogs.engine._BUSY", 0.2)
     url = str(tmp_path / "s.db")
     store = open_store(url)
     store.write([made(1)])

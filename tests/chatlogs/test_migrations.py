@@ -13,13 +13,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import select, text, update
 
-from ragtrace.chatlogs import engine, schema_upgrade
-from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.queue_schema import metadata
-from ragtrace.chatlogs.schema import bucket, contents, scores
-from ragtrace.chatlogs.search import find
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs import engine, schema_upgrade
+from ragtrace.console.chatlogs.key_change import rekey
+from ragtrace.console.chatlogs.queue_schema import metadata
+from ragtrace.console.chatlogs.schema import bucket, contents, scores
+from ragtrace.console.chatlogs.search import find
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
@@ -119,7 +119,7 @@ def test_a_newer_store_is_left_alone(store_url: str) -> None:
 def test_an_upgrade_that_fails_changes_nothing(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped half-way an upgrade leaves the old store, which the next attempt upgrades."""
     _old(store_url)
-    monkeypatch.setattr("ragtrace.chatlogs.full_text.add", lambda *_given: 1 / 0)
+    monkeypatch.setattr("ragtrace.console.chatlogs.full_text.add", lambda *_given: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         open_store(store_url)
     monkeypatch.undo()
@@ -132,7 +132,7 @@ def test_an_upgrade_that_fails_changes_nothing(store_url: str, monkeypatch: pyte
 def test_processes_that_open_at_once(store_url: str) -> None:
     """Several processes that open a new store at the same time make its tables once, and all of them can use it."""
     program = (
-        "import os, sys\nfrom ragtrace.chatlogs.store import open_store\nstart, signal = os.pipe()\npids = []\n"
+        "import os, sys\nfrom ragtrace.console.chatlogs.store import open_store\nstart, signal = os.pipe()\npids = []\n"
         "for _ in range(3):\n    pids.append(os.fork())\n    if not pids[-1]:\n        os.close(signal)\n"
         "        os.read(start, 1)\n        open_store(sys.argv[1]).close()\n        sys.exit()\n"
         "os.close(signal)\n"  # the end of the pipe starts all of them at once

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.private_file import switch_to_wal
+from ragtrace.base.private_file import switch_to_wal
 
 
 def _connect(path: Path) -> sqlite3.Connection:

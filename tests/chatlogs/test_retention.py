@@ -11,20 +11,31 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select
 
-from ragtrace.chatlogs import retention
-from ragtrace.chatlogs.ingest import ingest
-from ragtrace.chatlogs.retention import Removal, Retention, delete_user, prune
-from ragtrace.chatlogs.schema import contents, details, feedback, items, reviews, scores, sums, traces, users, verdicts
-from ragtrace.chatlogs.search import find
-from ragtrace.chatlogs.spill import Spill, spill_path
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
+from ragtrace.base.private_file import create_private, private_opener
+from ragtrace.batch.reporting.files import replace_file
 from ragtrace.cli import main
+from ragtrace.console.chatlogs import retention
+from ragtrace.console.chatlogs.ingest import ingest
+from ragtrace.console.chatlogs.retention import Removal, Retention, delete_user, prune
+from ragtrace.console.chatlogs.schema import (
+    contents,
+    details,
+    feedback,
+    items,
+    reviews,
+    scores,
+    sums,
+    traces,
+    users,
+    verdicts,
+)
+from ragtrace.console.chatlogs.search import find
+from ragtrace.console.chatlogs.spill import Spill, spill_path
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import DataError
-from ragtrace.judge.ledger import NANO, Ledger
-from ragtrace.private_file import create_private, private_opener
+from ragtrace.evaluate.judge.ledger import NANO, Ledger
 from ragtrace.records import Document, Facts, Score
-from ragtrace.reporting.files import replace_file
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from tests.chatlogs.evaluations import NOW, made
 

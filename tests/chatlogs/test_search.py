@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text, update
 
-from ragtrace.chatlogs import search
-from ragtrace.chatlogs.schema import bucket, traces
-from ragtrace.chatlogs.search import choices, find
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter, Page
+from ragtrace.console.chatlogs import search
+from ragtrace.console.chatlogs.schema import bucket, traces
+from ragtrace.console.chatlogs.search import choices, find
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter, Page
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Facts, Score, facts_as_dict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.chatlogs.side_by_side import Side, compare_sides, evaluator_versions, names_in_use
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs.side_by_side import Side, compare_sides, evaluator_versions, names_in_use
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import SettingError
 from tests.topics.questions import CHECK, DAY, NOW, asked
 
@@ -116,7 +116,7 @@ def test_what_there_is_to_compare(store: Store) -> None:
 
 def test_an_encrypted_store_has_pairs_too(store_url: str) -> None:
     """Questions are read with the key of the store."""
-    from ragtrace.chatlogs.store import open_store
+    from ragtrace.console.chatlogs.store import open_store
 
     store = open_store(store_url, key="22" * 32)
     _prompts(store, shared=True)

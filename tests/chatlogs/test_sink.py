@@ -18,15 +18,15 @@ from sqlalchemy import event, func, select
 from sqlalchemy.pool import QueuePool
 
 import ragtrace
-from ragtrace.chatlogs import sink as sinks
-from ragtrace.chatlogs.evaluation_json import from_json, to_json
-from ragtrace.chatlogs.schema import scores, traces
-from ragtrace.chatlogs.schema_upgrade import HEAD
-from ragtrace.chatlogs.search import find
-from ragtrace.chatlogs.sink import Bounds, StoreSink
-from ragtrace.chatlogs.spill import Spill
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs import sink as sinks
+from ragtrace.console.chatlogs.evaluation_json import from_json, to_json
+from ragtrace.console.chatlogs.schema import scores, traces
+from ragtrace.console.chatlogs.schema_upgrade import HEAD
+from ragtrace.console.chatlogs.search import find
+from ragtrace.console.chatlogs.sink import Bounds, StoreSink
+from ragtrace.console.chatlogs.spill import Spill
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError, StoreError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Facts, Score

@@ -14,12 +14,22 @@ import pytest
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.encryption import read_keys, user_keys
-from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.overview import overview
-from ragtrace.chatlogs.schema import bucket, contents, evaluators, feedback, id_for, lowest_id, meta, scores, traces
-from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.encryption import read_keys, user_keys
+from ragtrace.console.chatlogs.key_change import rekey
+from ragtrace.console.chatlogs.overview import overview
+from ragtrace.console.chatlogs.schema import (
+    bucket,
+    contents,
+    evaluators,
+    feedback,
+    id_for,
+    lowest_id,
+    meta,
+    scores,
+    traces,
+)
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Facts, Score

@@ -14,9 +14,9 @@ from argon2 import PasswordHasher
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts, server, sessions, tokens
 from ragtrace.console.app import create_app
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import evaluator

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.review.queue import Policy, fill, next_task, submit
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
-from ragtrace.review.queue import Policy, fill, next_task, submit
 
 ATTACKS = (
     "<script>window.pwned = 1</script>",

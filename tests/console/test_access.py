@@ -14,10 +14,10 @@ import pytest
 from argon2 import PasswordHasher
 from sqlalchemy import select, update
 
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.store import Store
 from ragtrace.cli import main
 from ragtrace.console import accounts, attempts, audit, login, server, sessions, tokens
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings, Oidc, is_loopback, load_console, load_oidc
 from ragtrace.errors import DataError, SettingError

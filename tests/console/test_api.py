@@ -18,15 +18,15 @@ from schemathesis.config import SchemathesisConfig
 from sqlalchemy import select
 
 from ragtrace import calibrations
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.store import open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts, tokens
 from ragtrace.console.api import described
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.review.queue import submit
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Evaluation, Facts, Score
-from ragtrace.review.queue import submit
 from ragtrace.testing import make_trace
 from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, evil_evaluation, faithfulness
 

@@ -19,16 +19,16 @@ from sqlalchemy import inspect, select
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Review, Verdict
 from ragtrace.console import accounts, attempts, audit, guards, tokens
 from ragtrace.console import visible_content as console_content
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.review.feedback import add_feedback
+from ragtrace.console.review.queue import submit
 from ragtrace.errors import StoreError
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score
-from ragtrace.review.feedback import add_feedback
-from ragtrace.review.queue import submit
 from ragtrace.testing import make_trace
 from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, STARTED, TRACE, Console, faithfulness
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
-from ragtrace.review import dataset_export, named_queues, own_questions, queue
-from ragtrace.review.own_questions import Category, OwnQuestion
-from ragtrace.topics.grouper import Grouper
+from ragtrace.console.review import dataset_export, named_queues, own_questions, queue
+from ragtrace.console.review.own_questions import Category, OwnQuestion
+from ragtrace.console.topics.grouper import Grouper
 from tests.console.sample_store import ATTACKS, evaluation, filled, served
 from tests.topics.questions import WordEmbedder
 

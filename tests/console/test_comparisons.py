@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ragtrace.chatlogs.side_by_side import Side, compare_sides
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs.side_by_side import Side, compare_sides
+from ragtrace.console.chatlogs.store import Store
 from tests.console.conftest import Console
 from tests.topics.questions import CHECK, DAY, asked
 

@@ -10,14 +10,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select
 
-from ragtrace.chatlogs.schema import users
-from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.console.chatlogs.schema import users
+from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.metrics import MOST_TOPICS, ReviewCollector
+from ragtrace.console.review import queue
+from ragtrace.console.topics.grouper import Grouper
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
-from ragtrace.review import queue
 from ragtrace.testing import Clock, make_trace
-from ragtrace.topics.grouper import Grouper
 from tests.console.conftest import Console, faithfulness
 from tests.topics.questions import CHECK, WordEmbedder, asked
 

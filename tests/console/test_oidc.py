@@ -11,8 +11,8 @@ import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
-from ragtrace.chatlogs.store import Store
 from ragtrace.console import accounts, audit, oidc
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.options import ConsoleSettings, Oidc
 from tests.console.conftest import PASSWORD, Console
 from tests.console.provider import CLIENT, SECRET, Provider, provided

@@ -17,20 +17,20 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
-from ragtrace.chatlogs import overview, schema
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
+from ragtrace.console.chatlogs import overview, schema
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages import evidence, filters, health, page_charts, trace_view
 from ragtrace.console.pages.template_filters import percent, range_percent
+from ragtrace.console.review import agreement, queue
+from ragtrace.console.review.threshold_effects import measure_thresholds
 from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
 from ragtrace.records import Document, Evidence, Facts, Trace
-from ragtrace.review import agreement, queue
-from ragtrace.review.threshold_effects import measure_thresholds
 from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
 
 PAGES = (

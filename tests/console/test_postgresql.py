@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store import Store, open_store
 from tests.console import test_access, test_api, test_attacks
 from tests.console.test_api import judged, shop
 from tests.databases import Server, postgresql

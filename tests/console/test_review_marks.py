@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from ragtrace.chatlogs.store_types import Review
+from ragtrace.console.chatlogs.store_types import Review
 from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages.answer_marks import parse_marks
+from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review.own_questions import Category, OwnQuestion
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
-from ragtrace.review import named_queues, own_questions
-from ragtrace.review.own_questions import Category, OwnQuestion
 from tests.console.conftest import SECRETS, TRACE, Console
 from tests.console.test_pages import Read
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import audit
-from ragtrace.review import named_queues, queue
+from ragtrace.console.chatlogs.store_types import Filter
+from ragtrace.console.review import named_queues, queue
 from tests.console.conftest import Console
 from tests.console.sample_store import CHECKS, evaluation
 from tests.console.test_pages import Read

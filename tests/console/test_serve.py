@@ -20,8 +20,8 @@ import pytest
 from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.console import accounts, tokens
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.problems import Catching
 from tests.console.conftest import PASSWORD, TRACE, evil_evaluation, faithfulness, served

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages.template_filters import percent, range_percent
-from ragtrace.topics.grouper import Grouper, load_names
-from ragtrace.topics.topic_figures import topic_history, topic_report
+from ragtrace.console.topics.grouper import Grouper, load_names
+from ragtrace.console.topics.topic_figures import topic_history, topic_report
 from tests.console.conftest import Console
 from tests.topics.questions import CHECK, DAY, WordEmbedder, asked, fill, question
 

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 from requests.exceptions import ContentDecodingError
 
-from ragtrace.delivery.http_session import BoundedSession
+from ragtrace_backends.http_session import BoundedSession
 
 
 class Endless(BaseHTTPRequestHandler):

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from ragtrace.delivery.annotations import Annotation
-from ragtrace.delivery.person_labels import StoredRequest
-from ragtrace.delivery.score_delivery import ScoreDelivery
 from ragtrace.errors import SettingError
-from ragtrace_langfuse import LangfuseScores
-from ragtrace_langfuse.trace_scores import make_client, read_labels
+from ragtrace_backends.annotations import Annotation
+from ragtrace_backends.langfuse import LangfuseScores, make_client, read_labels
+from ragtrace_backends.person_labels import StoredRequest
+from ragtrace_backends.score_delivery import ScoreDelivery
 from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
 from tests.delivery.servers import RESET, Running, restarted, serving
 from tests.delivery.test_score_delivery import QUICK, adds_up, annotation

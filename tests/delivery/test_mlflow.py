@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from ragtrace.delivery.person_labels import StoredRequest
-from ragtrace.delivery.score_delivery import ScoreDelivery
-from ragtrace_mlflow import MlflowAssessments
-from ragtrace_mlflow.trace_assessments import make_client, read_labels
+from ragtrace_backends.mlflow import MlflowAssessments, make_client, read_labels
+from ragtrace_backends.person_labels import StoredRequest
+from ragtrace_backends.score_delivery import ScoreDelivery
 from tests.delivery.mlflow_api import MlflowApi
 from tests.delivery.servers import RESET, Running, restarted, serving
 from tests.delivery.test_score_delivery import QUICK, adds_up, annotation

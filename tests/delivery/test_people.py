@@ -10,14 +10,14 @@ import pytest
 from sqlalchemy import select
 
 from ragtrace import cli
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.schema import traces
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.schema import traces
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.review import verdicts
+from ragtrace.console.review.agreement import agreement
+from ragtrace.live.verdict_delivery import deliver_verdicts
 from ragtrace.records import Evaluation, Score, Trace
-from ragtrace.review import verdicts
-from ragtrace.review.agreement import agreement
-from ragtrace.startup.verdict_delivery import deliver_verdicts
 from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
 from tests.delivery.mlflow_api import MlflowApi
 from tests.delivery.phoenix_api import PhoenixApi

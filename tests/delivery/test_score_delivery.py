@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ragtrace.delivery.annotations import Annotation, AnnotationForm
-from ragtrace.delivery.score_delivery import DeliveryLimits, ScoreDelivery
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace_phoenix import PhoenixAnnotations
+from ragtrace_backends.annotations import Annotation, AnnotationForm
+from ragtrace_backends.phoenix import PhoenixAnnotations
+from ragtrace_backends.score_delivery import DeliveryLimits, ScoreDelivery
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import RESET, Running, restarted, serving
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ragtrace import semconv
-from ragtrace.chatlogs.store import open_store
+from ragtrace.batch.demo import corpus, traffic
 from ragtrace.cli import main
-from ragtrace.demo import corpus, traffic
+from ragtrace.console.chatlogs.store import open_store
 
 
 def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:

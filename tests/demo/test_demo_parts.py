@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace import demo
+from ragtrace.batch import demo
+from ragtrace.batch.demo import board as boards
+from ragtrace.batch.demo import corpus, traffic
+from ragtrace.batch.demo.language_models import Model
+from ragtrace.batch.demo.traffic import Call, Reply
 from ragtrace.cli import main
-from ragtrace.demo import board as boards
-from ragtrace.demo import corpus, traffic
-from ragtrace.demo.language_models import Model
-from ragtrace.demo.traffic import Call, Reply
 from ragtrace.errors import ModelError
-from ragtrace.models.embedding import get_embedder
+from ragtrace.evaluate.models.embedding import get_embedder
 from ragtrace.records import Evaluation, Score
 from ragtrace.testing import make_trace
 

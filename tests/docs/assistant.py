@@ -50,8 +50,8 @@ chain: Any = {"context": retriever, "question": RunnablePassthrough()} | _prompt
 
 def prepare_store() -> int:
     """Write a store `chatlogs.db` with scored requests and a reviewer called anna, whose id is returned."""
-    from ragtrace.chatlogs.store import open_store
     from ragtrace.console import accounts
+    from ragtrace.console.chatlogs.store import open_store
     from ragtrace.plugins import load
 
     store = open_store("chatlogs.db")

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ragtrace import plugins, settings
+from ragtrace.evaluate.judge import use_judge
+from ragtrace.evaluate.models.causal import use_causal
+from ragtrace.evaluate.models.embedding import use_embedder
 from ragtrace.evaluation import run
-from ragtrace.judge import use_judge
-from ragtrace.models.causal import use_causal
-from ragtrace.models.embedding import use_embedder
 from ragtrace.testing import ScriptedJudge, make_trace
 from tests.evaluators.catalogue import BOTH_WAYS, EXACT, LOCAL, ROWS, SCRIPTED, Example, Local
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.evaluators.coverage import coverage
+from ragtrace.evaluate.coverage import coverage
 
 TEXT = "The bicycle shop in Antwerp repairs gearboxes on Mondays."
 

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtrace import plugins, semconv
+from ragtrace.evaluate.causes import cause
+from ragtrace.evaluate.models.embedding import get_embedder
+from ragtrace.evaluate.refusals import is_refusal
+from ragtrace.evaluate.text_checks import longest_repeated
 from ragtrace.evaluation import run
-from ragtrace.evaluators.causes import cause
-from ragtrace.evaluators.refusals import is_refusal
-from ragtrace.evaluators.text_checks import longest_repeated
-from ragtrace.models.embedding import get_embedder
 from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.testing import make_trace

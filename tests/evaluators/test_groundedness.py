@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace import plugins
+from ragtrace.evaluate.models.answer_reader import Question, reader
+from ragtrace.evaluate.models.evidence import Chunks
 from ragtrace.evaluation import run
-from ragtrace.models.answer_reader import Question, reader
-from ragtrace.models.evidence import Chunks
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
 from ragtrace.text.claims import claims, read, statements

@@ -95,7 +95,7 @@ import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *a: None if name == "onnxruntime" else found(name, *a)
 from ragtrace.settings import load
-from ragtrace.startup.suite import make_suite
+from ragtrace.live.suite import make_suite
 from ragtrace.evaluation import run
 from ragtrace.records import Document
 from ragtrace.testing import make_trace

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.models.causal import TransformersModel, likelihood
 from ragtrace.evaluation import run
-from ragtrace.models.causal import TransformersModel, likelihood
 from ragtrace.testing import make_trace
 
 WORDS = [

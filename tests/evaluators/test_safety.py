@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.models.toxicity import undisguised
 from ragtrace.evaluation import run
-from ragtrace.models.toxicity import undisguised
 from ragtrace.records import Score, Trace
 
 BUSINESS = "The invoice was rejected because the tax number is missing. Send it again within ten days. "

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.cascade import cascade
+from ragtrace.evaluate.judge import use_judge
 from ragtrace.evaluation import configure, evaluator, run
-from ragtrace.evaluators.cascade import cascade
-from ragtrace.judge import use_judge
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.testing import ScriptedJudge, make_trace

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import plugins, semconv
+from ragtrace.base.rows import Row, read
+from ragtrace.capture.recorder import Recorder
 from ragtrace.evaluation import run
-from ragtrace.offline.rows import Row, read
-from ragtrace.online.child_process import ProcessRunner
-from ragtrace.online.counts import inputs_of
+from ragtrace.live.child_process import ProcessRunner
+from ragtrace.live.counts import inputs_of
 from ragtrace.records import Facts, Score
 from ragtrace.testing import make_trace
-from ragtrace.tracing.recorder import Recorder
 from tests.conftest import Recorded
 
 Step = dict[str, Any]

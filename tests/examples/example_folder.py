@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from ragtrace.chatlogs.store import open_store
-from ragtrace.chatlogs.store_types import StoredTrace
+from ragtrace.console.chatlogs.store import open_store
+from ragtrace.console.chatlogs.store_types import StoredTrace
 from tests.otlp.receivers import Received, plain
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -54,9 +54,6 @@ EXPORTS = {
         "set_up",
         "use_encoder",
     ],
-    "ragtrace_langfuse": ["LangfuseScores"],
-    "ragtrace_mlflow": ["MlflowAssessments"],
-    "ragtrace_phoenix": ["PhoenixAnnotations"],
     "ragtrace_prometheus": ["MetricsServer", "PrometheusSink", "serve"],
 }
 INIT = ["tracer_provider", "sampler", "sinks", "redact", "settings_file", "options"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ragtrace import settings
-from ragtrace.judge import Judge, use_judge
-from ragtrace.judge.ledger import Ledger
+from ragtrace.evaluate.judge import Judge, use_judge
+from ragtrace.evaluate.judge.ledger import Ledger
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 

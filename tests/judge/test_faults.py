@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.judge import Judge
 from ragtrace.evaluation import run
-from ragtrace.judge import Judge
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.critics import byop
+from ragtrace.evaluate.g_eval import expected, g_eval_of
+from ragtrace.evaluate.judge import Judge, use_judge
 from ragtrace.evaluation import run
-from ragtrace.evaluators.critics import byop
-from ragtrace.evaluators.g_eval import expected, g_eval_of
-from ragtrace.judge import Judge, use_judge
 from ragtrace.testing import ScriptedJudge, make_trace
 from tests.judge import server as s
 

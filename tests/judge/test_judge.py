@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from ragtrace import plugins, settings
 from ragtrace.errors import SettingError
+from ragtrace.evaluate.judge import Judge, JudgeError, Prompt, Usage, gather, get_judge, use_judge
+from ragtrace.evaluate.judge.ledger import NANO, BudgetError, Ledger
+from ragtrace.evaluate.judge.prompts import render
+from ragtrace.evaluate.judge.replies import UnreadableError, read
 from ragtrace.evaluation import run
-from ragtrace.judge import Judge, JudgeError, Prompt, Usage, gather, get_judge, use_judge
-from ragtrace.judge.ledger import NANO, BudgetError, Ledger
-from ragtrace.judge.prompts import render
-from ragtrace.judge.replies import UnreadableError, read
 from ragtrace.testing import Clock, ScriptedJudge, make_trace
 from tests.judge import server as s
 

@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import ragtrace
 from ragtrace.errors import SettingError
+from ragtrace.evaluate.cascade import cascade
+from ragtrace.evaluate.judge import Judge, use_judge
 from ragtrace.evaluation import evaluator, run
-from ragtrace.evaluators.cascade import cascade
-from ragtrace.judge import Judge, use_judge
+from ragtrace.live.runtime import Runtime
 from ragtrace.plugins import load
 from ragtrace.records import Document, Trace
-from ragtrace.startup.runtime import Runtime
 from ragtrace.testing import Capture, ScriptedJudge, make_trace
 from tests.judge import server as s
 
@@ -139,8 +139,8 @@ def test_a_cascade_stands_without_its_judge() -> None:
 
 def test_the_band_follows_the_budget() -> None:
     """With half of the hour's money gone at its very beginning the band is half as wide, and nothing left closes it."""
-    from ragtrace.evaluators.cascade import width
-    from ragtrace.judge.ledger import NANO, Ledger
+    from ragtrace.evaluate.cascade import width
+    from ragtrace.evaluate.judge.ledger import NANO, Ledger
     from ragtrace.settings import Settings
     from ragtrace.testing import Clock
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.judge import Judge
+from ragtrace.evaluate.models.causal import likelihood, load_causal
 from ragtrace.evaluation import run
-from ragtrace.judge import Judge
-from ragtrace.models.causal import likelihood, load_causal
 from ragtrace.testing import make_trace
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: pip install 'ragtrace-otel[likelihood]'")
@@ -75,7 +75,7 @@ def test_verdicts_come_through_a_schema(served: str, judging: Callable[..., Judg
 
 def test_a_rating_is_weighted_by_probabilities(served: str, judging: Callable[..., Judge]) -> None:
     """G-Eval with given steps: the model's probabilities of the ratings make a number between them."""
-    from ragtrace.evaluators.g_eval import g_eval_of
+    from ragtrace.evaluate.g_eval import g_eval_of
 
     judging(served, judge_timeout=60.0, judge_max_tokens=8)
     ((score,),) = run(g_eval_of("Is the answer short?", steps=["Look at its length."]), [make_trace()])

@@ -16,13 +16,13 @@ import pytest
 
 from ragtrace import settings
 from ragtrace.errors import SettingError
+from ragtrace.evaluate.judge import Judge, JudgeError, Prompt
+from ragtrace.evaluate.judge.budget import NANO, BudgetError, Reservation
+from ragtrace.evaluate.judge.ledger import Ledger
+from ragtrace.evaluate.judge.shared_budget import SharedBudget
 from ragtrace.evaluation import configure, run
-from ragtrace.judge import Judge, JudgeError, Prompt
-from ragtrace.judge.budget import NANO, BudgetError, Reservation
-from ragtrace.judge.ledger import Ledger
-from ragtrace.judge.shared_budget import SharedBudget
+from ragtrace.live import doctor
 from ragtrace.plugins import load
-from ragtrace.startup import doctor
 from ragtrace.testing import Capture, Clock, make_trace
 from tests.judge import server as s
 from tests.judge.test_online import online

@@ -30,11 +30,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from pydantic import BaseModel
 
 from ragtrace import semconv
-from ragtrace.evaluators.causes import cause
+from ragtrace.capture.request import Request
+from ragtrace.capture.session_chunks import earlier_chunks
+from ragtrace.evaluate.causes import cause
 from ragtrace.records import Document as RecordedDocument
 from ragtrace.records import Score, Trace
-from ragtrace.tracing.request import Request
-from ragtrace.tracing.session_chunks import earlier_chunks
 from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
 from tests.conftest import Recorded
 
@@ -929,7 +929,7 @@ def test_a_retriever_inside_a_retriever_counts_once(recorded: Recorded, config: 
 def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour less at every look: no duration is negative, neither of a trace nor of a span."""
     hours = iter(range(1_000_000, 0, -1))
-    monkeypatch.setattr("ragtrace.tracing.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
+    monkeypatch.setattr("ragtrace.capture.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
     for _ in make_chain().stream("q", config):
         pass
     (trace,) = recorded.traces

@@ -23,7 +23,7 @@ from langchain_core.tools import tool
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
-from ragtrace.tracing.content import ContentPolicy
+from ragtrace.capture.content import ContentPolicy
 from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.chat_messages import message_of, replies_of
 from tests.conftest import Recorded

@@ -13,9 +13,9 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.llms.mock import MockLLM
 from pydantic import BaseModel
 
-from ragtrace.tracing.content_blocks import parts_of
-from ragtrace.tracing.model_messages import TextPart
-from ragtrace.tracing.provider_replies import finish_reason, token_counts
+from ragtrace.capture.content_blocks import parts_of
+from ragtrace.capture.model_messages import TextPart
+from ragtrace.capture.provider_replies import finish_reason, token_counts
 from ragtrace_llama_index.blocks import messages_of
 from ragtrace_llama_index.conversion import embedding_size
 from tests.conftest import Recorded

@@ -15,8 +15,8 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.core.tools import FunctionTool
 from opentelemetry.sdk.trace import ReadableSpan
 
-from ragtrace.tracing.content import ContentPolicy
-from ragtrace.tracing.model_messages import ModelMessage, TextPart, ToolCallPart
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.model_messages import ModelMessage, TextPart, ToolCallPart
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from ragtrace_llama_index.blocks import message_of
 from ragtrace_llama_index.conversion import documents_of, origin

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrace import models
 from ragtrace.errors import ModelError
-from ragtrace.models.answer_reader import Question, Reader, _parts, _windows, reader
-from ragtrace.models.evidence import QUESTION, Chunks, joined, passage, stems
+from ragtrace.evaluate import models
+from ragtrace.evaluate.models.answer_reader import Question, Reader, _parts, _windows, reader
+from ragtrace.evaluate.models.evidence import QUESTION, Chunks, joined, passage, stems
 
 TABLE = "# Prices\n| ticket | price |\n|---|---|\n| day | 12 euros |\n| week | 40 euros |"
 RECORD = '{"name": "Blue Door", "attributes": {"WiFi": "no", "OutdoorSeating": true}, "stars": 4.5}'

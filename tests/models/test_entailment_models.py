@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.models import model_file
+from ragtrace.evaluate.models.external.entailment import entailment_models
+from ragtrace.evaluate.models.external.minicheck import CausalMiniCheck, Seq2SeqMiniCheck
+from ragtrace.evaluate.models.external.passages import passages
+from ragtrace.evaluate.models.external.token_models import TokenClassifier
 from ragtrace.evaluation import run
-from ragtrace.models import model_file
-from ragtrace.models.external.entailment import entailment_models
-from ragtrace.models.external.minicheck import CausalMiniCheck, Seq2SeqMiniCheck
-from ragtrace.models.external.passages import passages
-from ragtrace.models.external.token_models import TokenClassifier
 from ragtrace.records import Score
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace

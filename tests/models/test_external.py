@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from ragtrace import plugins
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
+from ragtrace.evaluate.models import external, model_file
+from ragtrace.evaluate.models.external.detoxifier import toxicity_models
+from ragtrace.evaluate.models.external.entailment import HHEM, entailment_models
+from ragtrace.evaluate.models.external.pair_models import similarity_models
+from ragtrace.evaluate.models.external.passages import windows
+from ragtrace.evaluate.models.external.pii_engines import pii_engines
 from ragtrace.evaluation import run
-from ragtrace.models import external, model_file
-from ragtrace.models.external.detoxifier import toxicity_models
-from ragtrace.models.external.entailment import HHEM, entailment_models
-from ragtrace.models.external.pair_models import similarity_models
-from ragtrace.models.external.passages import windows
-from ragtrace.models.external.pii_engines import pii_engines
-from ragtrace.online.child_process import ProcessRunner
+from ragtrace.live.child_process import ProcessRunner
 from ragtrace.records import Score
 from ragtrace.settings import Settings, for_evaluators, load
 from ragtrace.testing import make_trace

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace import models
+from ragtrace.base.lazy import Lazy
 from ragtrace.errors import MissingExtraError, ModelError
-from ragtrace.lazy import Lazy
-from ragtrace.models import model_file
-from ragtrace.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
-from ragtrace.models.encoder import encode, open_session, runs
-from ragtrace.models.products import product
+from ragtrace.evaluate import models
+from ragtrace.evaluate.models import model_file
+from ragtrace.evaluate.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
+from ragtrace.evaluate.models.encoder import encode, open_session, runs
+from ragtrace.evaluate.models.products import product
 
 
 def test_vectors_are_unit_rows_and_mean_something() -> None:

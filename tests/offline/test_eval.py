@@ -18,12 +18,12 @@ from xml.etree import ElementTree
 import pytest
 
 from ragtrace import settings
+from ragtrace.base.rows import Row, read, row_of
+from ragtrace.batch.columns import notes
+from ragtrace.batch.reporting.files import read_run
+from ragtrace.batch.selection import parse_names, suitable
 from ragtrace.cli import main
-from ragtrace.judge import use_judge
-from ragtrace.offline.columns import notes
-from ragtrace.offline.rows import Row, read, row_of
-from ragtrace.offline.selection import parse_names, suitable
-from ragtrace.reporting.files import read_run
+from ragtrace.evaluate.judge import use_judge
 from tests.judge import server as s
 
 ROWS: list[dict[str, Any]] = [

@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from ragtrace.base.readers import records
+from ragtrace.base.rows import Row, read, row_of
 from ragtrace.errors import DataError
-from ragtrace.offline.readers import records
-from ragtrace.offline.rows import Row, read, row_of
 from ragtrace.records import INPUTS, has_input
 
-PIPELINE = {"ragtrace.startup", "ragtrace.online.pipeline", "ragtrace.tracing.recorder"}
+PIPELINE = {"ragtrace.live.init", "ragtrace.live.pipeline", "ragtrace.capture.recorder"}
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("module", ["ragtrace.chatlogs.ingest", "ragtrace.offline.selection", "ragtrace.reporting"])
+@pytest.mark.parametrize(
+    "module", ["ragtrace.console.chatlogs.ingest", "ragtrace.batch.selection", "ragtrace.batch.reporting"]
+)
 def test_reading_data_sets_does_not_load_the_pipeline(module: str) -> None:
     """Importing the readers of data sets, the choice of evaluators or the reports loads no part of the pipeline."""
     code = f"import sys, {module}; print(*sys.modules)"

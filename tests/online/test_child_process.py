@@ -16,9 +16,9 @@ import pytest
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
-from ragtrace.online.breaker import Breaker, Runners
-from ragtrace.online.child_process import ProcessRunner, portable
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.breaker import Breaker, Runners
+from ragtrace.live.child_process import ProcessRunner, portable
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Facts
 from ragtrace.testing import Capture, make_trace
 
@@ -129,7 +129,7 @@ def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, capl
     """After an upgrade under a running application the log says so; the next evaluation starts another child."""
     flag = tmp_path / "upgraded"
     code = (
-        "import pathlib, sys\nfrom ragtrace.online import child_main, messages\n"
+        "import pathlib, sys\nfrom ragtrace.live import child_main, messages\n"
         f"flag = pathlib.Path({str(flag)!r})\n"
         "if flag.exists():\n    child_main.main(int(sys.argv[1]))\n"
         "flag.touch()\n"
@@ -172,7 +172,7 @@ def test_a_forked_process_has_a_child_of_its_own(runner: ProcessRunner) -> None:
 def test_the_child_ends_with_its_parent(tmp_path: object) -> None:
     """A parent that is killed without a chance to say so leaves no child behind."""
     code = (
-        "import os, time\nfrom ragtrace.online.child_process import ProcessRunner\nfrom ragtrace import plugins\n"
+        "import os, time\nfrom ragtrace.live.child_process import ProcessRunner\nfrom ragtrace import plugins\n"
         "from ragtrace.testing import make_trace\nr = ProcessRunner()\n"
         "r.evaluate(plugins.load('looping_compression_ratio'), [make_trace()], [0], 60)\n"
         "print(r._child.pid, flush=True)\ntime.sleep(60)\n"

@@ -24,8 +24,8 @@ import ragtrace
 from ragtrace import Score, evaluator
 from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import run
-from ragtrace.online.breaker import Breaker, Runners
-from ragtrace.online.pipeline import Pipeline
+from ragtrace.live.breaker import Breaker, Runners
+from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Evidence, Facts, Trace
 from ragtrace.sampling import Decision
 from ragtrace.testing import Capture, make_trace

@@ -17,8 +17,8 @@ import pytest
 
 from ragtrace import plugins
 from ragtrace.evaluation import Evaluator, Origin, evaluator
-from ragtrace.online.child_process import ProcessRunner, can_isolate
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.child_process import ProcessRunner, can_isolate
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Score
 from ragtrace.testing import Capture, make_trace
 
@@ -269,7 +269,7 @@ def test_the_child_imports_a_module_that_calls_init(tmp_path: Path, monkeypatch:
 def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None:
     """The application is killed while an evaluator hangs: no process is left behind."""
     code = (
-        "import sys\nfrom ragtrace import plugins\nfrom ragtrace.online.child_process import ProcessRunner\n"
+        "import sys\nfrom ragtrace import plugins\nfrom ragtrace.live.child_process import ProcessRunner\n"
         "from ragtrace.testing import make_trace\n"
         "ProcessRunner().evaluate(plugins.load(sys.argv[1] + ':hangs'), [make_trace()], [0], 600)\n"
     )

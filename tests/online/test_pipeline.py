@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.online.breaker import Breaker, Runners
-from ragtrace.online.counts import Counts
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.breaker import Breaker, Runners
+from ragtrace.live.counts import Counts
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import errors, ratio
 from ragtrace.testing import Capture, Clock, make_trace
@@ -411,8 +411,8 @@ def test_slow_evaluations_are_delivered_in_smaller_portions(
     opened: list[Pipeline], capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is evaluated together is delivered together: where that takes long, fewer requests are."""
-    monkeypatch.setattr("ragtrace.online.pipeline._SHORT", 0.0)
-    monkeypatch.setattr("ragtrace.online.pipeline._LONG", 0.0)
+    monkeypatch.setattr("ragtrace.live.pipeline._SHORT", 0.0)
+    monkeypatch.setattr("ragtrace.live.pipeline._LONG", 0.0)
     sizes = []
 
     @evaluator(batch=True)

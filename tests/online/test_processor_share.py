@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ragtrace import plugins
-from ragtrace.online import child_process
-from ragtrace.online.child_process import ProcessRunner
-from ragtrace.online.processor_share import ProcessorTimes, is_starved, processor_times
+from ragtrace.live import child_process
+from ragtrace.live.child_process import ProcessRunner
+from ragtrace.live.processor_share import ProcessorTimes, is_starved, processor_times
 from ragtrace.testing import make_trace
 
 pytestmark = [

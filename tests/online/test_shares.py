@@ -14,13 +14,13 @@ import pytest
 from ragtrace import semconv
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator, evaluator
-from ragtrace.online.counts import Counts
-from ragtrace.online.journal import Journal, read
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.counts import Counts
+from ragtrace.live.journal import Journal, read
+from ragtrace.live.pipeline import Limits, Pipeline
+from ragtrace.live.suite import make_suite
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Sampler, all_of, any_of, errors, rate_limit, ratio, slow
 from ragtrace.settings import load
-from ragtrace.startup.suite import make_suite
 from ragtrace.testing import Capture, Clock, make_trace
 from ragtrace_otlp.events import event_attributes
 from ragtrace_otlp.scores import ScoreFormat, score_attributes

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from ragtrace import semconv
-from ragtrace.transport.message import TraceMessage
+from ragtrace_brokers.message import TraceMessage
 from ragtrace_otlp import transport_exporter
 from ragtrace_otlp.transport_exporter import TransportSpanExporter
 

@@ -29,11 +29,11 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.init import _strata
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
-from ragtrace.startup.init import _strata
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.exposition import Exposition

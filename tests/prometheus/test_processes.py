@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
-from ragtrace.online.pipeline import Pipeline
+from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.testing import make_trace
@@ -223,7 +223,7 @@ def test_gauges_of_a_process_that_ended_go(tmp_path: Path) -> None:
 
 
 def replaced_queue(queued: int) -> Any:
-    from ragtrace.online.counts import Stats
+    from ragtrace.live.counts import Stats
 
     return Stats(queued, 0, 0, queued, 0, 0, 0.0, {}, {}, {}, {}, {}, 0)
 

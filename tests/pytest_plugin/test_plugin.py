@@ -16,11 +16,11 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from ragtrace.chatlogs.store import open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.batch.reporting.files import read_run
 from ragtrace.cli import main
-from ragtrace.reporting.files import read_run
-from ragtrace.review.queue import submit
+from ragtrace.console.chatlogs.store import open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.review.queue import submit
 from tests.review.review_data import NOW, evaluation, good, people, scored
 
 ROOT = Path(__file__).parents[2]

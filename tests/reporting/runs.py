@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.records import Evidence, Score
-from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 
 FAITHFULNESS = Metric("faithfulness", "higher", 0.75, method="model")
 HALLUCINATION = Metric("hallucination", "lower", 0.25, method="model")

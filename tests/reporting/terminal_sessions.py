@@ -15,9 +15,9 @@ import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ragtrace.online.journal import Journal
+from ragtrace.batch.reporting.files import write_run
+from ragtrace.live.journal import Journal
 from ragtrace.records import Evaluation, Facts, Score
-from ragtrace.reporting.files import write_run
 from ragtrace.testing import make_trace
 from tests.reporting.runs import rows, run
 

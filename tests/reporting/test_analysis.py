@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from ragtrace.batch.reporting.analysis import analyse
+from ragtrace.batch.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
+from ragtrace.batch.reporting.gates import gate_results, parse_gate
+from ragtrace.batch.reporting.results import EvaluationRun, Metric, Result
+from ragtrace.batch.reporting.run_problems import flip_counts
+from ragtrace.batch.reporting.summary import summarise
 from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Evidence, Score
-from ragtrace.reporting.analysis import analyse
-from ragtrace.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
-from ragtrace.reporting.gates import gate_results, parse_gate
-from ragtrace.reporting.results import EvaluationRun, Metric, Result
-from ragtrace.reporting.run_problems import flip_counts
-from ragtrace.reporting.summary import summarise
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from ragtrace.batch.reporting.analysis import analyse
+from ragtrace.batch.reporting.files import read_run, write_run
+from ragtrace.batch.reporting.html import write_report
+from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.errors import DataError, MissingExtraError
-from ragtrace.reporting.analysis import analyse
-from ragtrace.reporting.files import read_run, write_run
-from ragtrace.reporting.html import write_report
-from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
 from tests.reporting.runs import FAITHFULNESS, big, rows, run
 
 

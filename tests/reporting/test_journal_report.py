@@ -20,14 +20,14 @@ import pytest
 import yaml
 
 import ragtrace
+from ragtrace.batch.reporting.live import live_report, parse_time
+from ragtrace.batch.reporting.live_text import verdict
 from ragtrace.cli import main
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import evaluator
-from ragtrace.online.journal import Journal, Reading, before, read
-from ragtrace.online.pipeline import Limits, Pipeline
+from ragtrace.live.journal import Journal, Reading, before, read
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Facts, Score, Trace
-from ragtrace.reporting.live import live_report, parse_time
-from ragtrace.reporting.live_text import verdict
 from ragtrace.testing import make_trace
 
 HOUR, DAY = 3_600.0, 86_400.0

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ragtrace.batch.reporting.gates import gate_results, parse_gate
+from ragtrace.batch.reporting.junit import write_junit
+from ragtrace.batch.reporting.results import EvaluationRun, Result
 from ragtrace.errors import DataError
 from ragtrace.records import Score
-from ragtrace.reporting.gates import gate_results, parse_gate
-from ragtrace.reporting.junit import write_junit
-from ragtrace.reporting.results import EvaluationRun, Result
 from tests.reporting.runs import FAITHFULNESS, big, run
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "junit.xsd"

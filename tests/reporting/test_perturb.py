@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace.batch.reporting.paraphrase import paraphrase
+from ragtrace.batch.reporting.perturb import KINDS, perturbed
 from ragtrace.errors import SettingError
 from ragtrace.records import Document, Trace
-from ragtrace.reporting.paraphrase import paraphrase
-from ragtrace.reporting.perturb import KINDS, perturbed
 
 _NUMBERS = re.compile(r"\d+")
 words = st.sampled_from(

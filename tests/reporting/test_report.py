@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from ragtrace.base.svg import Axis
+from ragtrace.batch.reporting import report_charts, views
+from ragtrace.batch.reporting.analysis import analyse
+from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.records import Evidence, Score
-from ragtrace.reporting import report_charts, views
-from ragtrace.reporting.analysis import analyse
-from ragtrace.reporting.results import EvaluationRun, Info, Metric, Result
-from ragtrace.svg import Axis
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
 
 pytest.importorskip("jinja2")
-from ragtrace.reporting.html import report, write_report
+from ragtrace.batch.reporting.html import report, write_report
 
 _VOID = {"meta"}
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'javascript:alert(1)</title></style>"

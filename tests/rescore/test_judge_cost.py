@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from ragtrace.chatlogs.store import open_store
+from ragtrace.base.rows import Row
+from ragtrace.batch.rescore.cost_estimate import estimate_cost
+from ragtrace.batch.rescore.job import load_suite
 from ragtrace.cli import main
-from ragtrace.judge import use_judge
-from ragtrace.offline.rows import Row
+from ragtrace.console.chatlogs.store import open_store
+from ragtrace.evaluate.judge import use_judge
 from ragtrace.plugins import builtin_names, load
 from ragtrace.records import Document, Score
-from ragtrace.rescore.cost_estimate import estimate_cost
-from ragtrace.rescore.job import load_suite
 from ragtrace.settings import load as load_settings
 from tests.chatlogs.evaluations import made
 from tests.judge import server as s

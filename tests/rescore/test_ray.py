@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from ragtrace.chatlogs.schema import scores, traces
-from ragtrace.chatlogs.store import open_store
+from ragtrace.console.chatlogs.schema import scores, traces
+from ragtrace.console.chatlogs.store import open_store
 from tests.chatlogs.evaluations import made
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -20,16 +20,16 @@ from opentelemetry.trace import SpanContext, TraceState
 
 import ragtrace
 from ragtrace import semconv
-from ragtrace.chatlogs.store import open_store
+from ragtrace.batch.rescore.file_logs import FileLogs, read_file_logs
+from ragtrace.batch.rescore.span_formats import records_in
+from ragtrace.batch.rescore.stored_logs import LogSelection
+from ragtrace.capture import session_chunks
+from ragtrace.capture.spans.assembly import traces_of
+from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.errors import DataError
 from ragtrace.records import Trace
-from ragtrace.rescore.file_logs import FileLogs, read_file_logs
-from ragtrace.rescore.span_formats import records_in
-from ragtrace.rescore.stored_logs import LogSelection
-from ragtrace.spans.assembly import traces_of
-from ragtrace.spans.span_record import SpanRecord
-from ragtrace.tracing import session_chunks
 from ragtrace_otlp.jsonl import span_as_dict
 from tests.spans.golden_spans import golden_spans
 from tests.spans.otlp_messages import message_of

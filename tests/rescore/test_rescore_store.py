@@ -18,20 +18,20 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from ragtrace.base.rows import Row
+from ragtrace.batch.batches import ScoredRow
+from ragtrace.batch.rescore.cli import require_shared
+from ragtrace.batch.rescore.job import load_suite
+from ragtrace.batch.rescore.stored_logs import LogSelection, StoredLogs
 from ragtrace.calibrations import Calibrated, save
-from ragtrace.chatlogs.overview import overview
-from ragtrace.chatlogs.retention import delete_user
-from ragtrace.chatlogs.schema import contents, details, scores, traces
-from ragtrace.chatlogs.store import Store, open_store
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.overview import overview
+from ragtrace.console.chatlogs.retention import delete_user
+from ragtrace.console.chatlogs.schema import contents, details, scores, traces
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.errors import DataError, SettingError
-from ragtrace.offline.batches import ScoredRow
-from ragtrace.offline.rows import Row
 from ragtrace.plugins import load
 from ragtrace.records import Facts, Score
-from ragtrace.rescore.cli import require_shared
-from ragtrace.rescore.job import load_suite
-from ragtrace.rescore.stored_logs import LogSelection, StoredLogs
 from ragtrace.settings import load as load_settings
 from tests.chatlogs.evaluations import NOW, made
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
@@ -226,7 +226,7 @@ def test_evaluators_without_their_models(
 ) -> None:
     """Evaluators whose models are not installed are named before anything is evaluated."""
     _fill(store_url, 2)
-    monkeypatch.setattr("ragtrace.startup.requirements._is_installed", lambda module: module != "onnxruntime")
+    monkeypatch.setattr("ragtrace.live.requirements._is_installed", lambda module: module != "onnxruntime")
     assert rescore(store_url, "faithfulness") == 2
     assert "names faithfulness, for which these packages are not installed: onnxruntime" in capsys.readouterr().err
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragtrace.chatlogs.store import open_store
+from ragtrace.batch.rescore.score_table import COLUMNS
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.records import Facts, Score
-from ragtrace.rescore.score_table import COLUMNS
 from tests.chatlogs.evaluations import made
 
 GOLDEN = Path(__file__).parent / "golden"

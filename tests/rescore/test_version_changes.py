@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.chatlogs.side_by_side import Side, compare_sides
-from ragtrace.chatlogs.store import open_store
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.side_by_side import Side, compare_sides
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Score
 from tests.chatlogs.evaluations import NOW, made

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from ragtrace.chatlogs.schema import items, traces, users
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Review, ScoredVerdict, Verdict
+from ragtrace.console.chatlogs.schema import items, traces, users
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import Review, ScoredVerdict, Verdict
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
@@ -88,7 +88,7 @@ def review(trace_id: str, label: str = "fail", check: Evaluator = good, **more: 
 
 def judge_all(store: Store, user: int, truth: Callable[[str], str], now: float = NOW, most: int = 100_000) -> list[str]:
     """One reviewer goes through the queue; the trace ids in their order."""
-    from ragtrace.review.queue import next_task, submit
+    from ragtrace.console.review.queue import next_task, submit
 
     done: list[str] = []
     while len(done) < most and (task := next_task(store, user, now)) is not None:

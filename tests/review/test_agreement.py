@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from ragtrace.review.agreement import alpha, cohen, krippendorff, measure_agreement, measure_evaluator
-from ragtrace.review.consensus import ReviewedLog, group_by_log
-from ragtrace.review.quality_measures import measure_labels
+from ragtrace.console.review.agreement import alpha, cohen, krippendorff, measure_agreement, measure_evaluator
+from ragtrace.console.review.consensus import ReviewedLog, group_by_log
+from ragtrace.console.review.quality_measures import measure_labels
 from tests.review.review_data import verdict
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")

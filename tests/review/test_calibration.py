@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from ragtrace import calibrations
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import ScoredVerdict
+from ragtrace.console.review import curves
+from ragtrace.console.review.calibration import LEAST, Calibration, fit, load, measure_thresholds, save
+from ragtrace.console.review.queue import fill, load_verdicts
 from ragtrace.errors import DataError
-from ragtrace.online.pipeline import Limits, Pipeline
-from ragtrace.review import curves
-from ragtrace.review.calibration import LEAST, Calibration, fit, load, measure_thresholds, save
-from ragtrace.review.queue import fill, load_verdicts
+from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 from tests.review.review_data import NOW, fill_store, good, judge_all, people, verdict
 from tests.review.test_queue import ONLY_RANDOM
@@ -225,7 +225,7 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     assert entry.figures["after"]["balanced_accuracy"]["value"] == first.after.balanced_accuracy.value
     from sqlalchemy import select
 
-    from ragtrace.chatlogs.schema import calibrations
+    from ragtrace.console.chatlogs.schema import calibrations
 
     with store.reading() as connection:
         rows = connection.execute(select(calibrations).order_by(calibrations.c.id)).all()
@@ -327,8 +327,8 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
     from sqlalchemy import select
 
     import ragtrace
-    from ragtrace.chatlogs.schema import evaluators
-    from ragtrace.chatlogs.store import open_store
+    from ragtrace.console.chatlogs.schema import evaluators
+    from ragtrace.console.chatlogs.store import open_store
     from tests.review.review_data import bad
 
     path, url = tmp_path / "calibration.json", str(tmp_path / "store.db")

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.schema import reviews, users, verdicts
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.base.rows import Row, read
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.schema import reviews, users, verdicts
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.review.agreement import measure_evaluator
+from ragtrace.console.review.dataset_export import Options, consent_of, export
+from ragtrace.console.review.label_import import import_labels
+from ragtrace.console.review.queue import load_verdicts, submit
 from ragtrace.errors import DataError
-from ragtrace.offline.rows import Row, read
 from ragtrace.records import Facts
-from ragtrace.review.agreement import measure_evaluator
-from ragtrace.review.dataset_export import Options, consent_of, export
-from ragtrace.review.label_import import import_labels
-from ragtrace.review.queue import load_verdicts, submit
 from ragtrace.testing import make_trace
 from ragtrace.text.redaction import mask_pii
 from tests.review.review_data import NOW, evaluation, good, people, scored

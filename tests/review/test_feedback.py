@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import select
 
 import ragtrace
-from ragtrace.chatlogs.schema import feedback, traces
-from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.schema import feedback, traces
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.review.feedback import FeedbackSink, add_feedback
+from ragtrace.console.review.policy import Policy
+from ragtrace.console.review.queue import fill
 from ragtrace.errors import DataError
 from ragtrace.records import Feedback
-from ragtrace.review.feedback import FeedbackSink, add_feedback
-from ragtrace.review.policy import Policy
-from ragtrace.review.queue import fill
 from ragtrace.testing import make_trace
 from tests.review.review_data import NOW, evaluation, fill_store, good, queued, scored
 

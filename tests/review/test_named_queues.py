@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.retention import Retention, delete_user, prune
-from ragtrace.chatlogs.schema import items, users
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Filter
-from ragtrace.errors import DataError
-from ragtrace.records import Facts
-from ragtrace.review import named_queues
-from ragtrace.review.policy import Policy
-from ragtrace.review.queue import (
+from ragtrace.console.chatlogs.key_change import rekey
+from ragtrace.console.chatlogs.retention import Retention, delete_user, prune
+from ragtrace.console.chatlogs.schema import items, users
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Filter
+from ragtrace.console.review import named_queues
+from ragtrace.console.review.policy import Policy
+from ragtrace.console.review.queue import (
     count_waiting,
     fill,
     load_verdicts,
@@ -27,6 +25,8 @@ from ragtrace.review.queue import (
     skip,
     submit,
 )
+from ragtrace.errors import DataError
+from ragtrace.records import Facts
 from tests.review.review_data import NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
 
 ALL = Policy(quota=100, random=1.0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0, double=0)

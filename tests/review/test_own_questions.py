@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from ragtrace.chatlogs.encryption import Keys
-from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.retention import Retention, delete_user, prune
-from ragtrace.chatlogs.schema import reviews
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Review, Verdict
+from ragtrace.console.chatlogs.encryption import Keys
+from ragtrace.console.chatlogs.key_change import rekey
+from ragtrace.console.chatlogs.retention import Retention, delete_user, prune
+from ragtrace.console.chatlogs.schema import reviews
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review.answer_agreement import interval_alpha, measure_answers
+from ragtrace.console.review.dataset_export import Options, export
+from ragtrace.console.review.own_questions import Category, OwnQuestion
+from ragtrace.console.review.queue import submit
+from ragtrace.console.review.verdicts import read_content
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence, Facts
-from ragtrace.review import named_queues, own_questions
-from ragtrace.review.answer_agreement import interval_alpha, measure_answers
-from ragtrace.review.dataset_export import Options, export
-from ragtrace.review.own_questions import Category, OwnQuestion
-from ragtrace.review.queue import submit
-from ragtrace.review.verdicts import read_content
 from ragtrace.text.redaction import mask_pii
 from tests.review.review_data import NOW, evaluation, good, people, scored
 

@@ -16,16 +16,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.schema import items, reviews, traces, verdicts
-from ragtrace.chatlogs.store import Store, open_store
-from ragtrace.chatlogs.store_types import Review, Task, Verdict
-from ragtrace.errors import DataError, SettingError
-from ragtrace.evaluation import evaluator
-from ragtrace.records import Feedback
-from ragtrace.review import topics
-from ragtrace.review.agreement import measure_evaluator
-from ragtrace.review.policy import CERTAIN, REASONS, Policy, draw, load_policy
-from ragtrace.review.queue import (
+from ragtrace.console.chatlogs.schema import items, reviews, traces, verdicts
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
+from ragtrace.console.review import topics
+from ragtrace.console.review.agreement import measure_evaluator
+from ragtrace.console.review.policy import CERTAIN, REASONS, Policy, draw, load_policy
+from ragtrace.console.review.queue import (
     LOCK,
     Filler,
     assign,
@@ -37,7 +34,10 @@ from ragtrace.review.queue import (
     skip,
     submit,
 )
-from ragtrace.review.webhooks import load_targets
+from ragtrace.console.review.webhooks import load_targets
+from ragtrace.errors import DataError, SettingError
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Feedback
 from tests.review.review_data import (
     DAY,
     NOW,
@@ -120,7 +120,7 @@ def test_each_rule_picks_what_it_says(store: Store) -> None:
     made[2] = evaluation(2, scored(good, 0.3), scored(related, 0.95))
     made[3] = evaluation(3, scored(good, 0.9), query="Wie kündige ich den Mietvertrag meines Autos?")
     store.write(made, [good, related], now=NOW - 60)
-    from ragtrace.review.feedback import add_feedback
+    from ragtrace.console.review.feedback import add_feedback
 
     hexes = [f"{e.trace.trace_id:032x}" for e in made]
     add_feedback(store, Feedback(hexes[4], -1), NOW, replace(NONE, quota=0))
@@ -556,8 +556,8 @@ def test_nobodys_reviews_are_all_kept(waiting: Store) -> None:
 
 REVIEWER = """
 import sys
-from ragtrace.review.queue import next_task, submit
-from ragtrace.chatlogs.store import open_store
+from ragtrace.console.review.queue import next_task, submit
+from ragtrace.console.chatlogs.store import open_store
 from tests.review.review_data import NOW, review
 store, user = open_store(sys.argv[1]), int(sys.argv[2])
 while (task := next_task(store, user, NOW)) is not None:

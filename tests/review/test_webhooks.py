@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.review import notices, webhooks
+from ragtrace.console.review.calibration import fit, save
+from ragtrace.console.review.feedback import add_feedback
+from ragtrace.console.review.policy import Policy
+from ragtrace.console.review.queue import submit
+from ragtrace.console.review.webhooks import Webhooks, make_target, review_items_from_alert, signature
 from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Facts, Feedback
-from ragtrace.review import notices, webhooks
-from ragtrace.review.calibration import fit, save
-from ragtrace.review.feedback import add_feedback
-from ragtrace.review.policy import Policy
-from ragtrace.review.queue import submit
-from ragtrace.review.webhooks import Webhooks, make_target, review_items_from_alert, signature
 from tests.review.review_data import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ragtrace.capture import session_chunks
+from ragtrace.capture.spans.assembly import traces_of
 from ragtrace.records import Trace
-from ragtrace.spans.assembly import traces_of
-from ragtrace.tracing import session_chunks
 from tests.spans.applications import PASSAGES, SESSION, TAG, USER
 from tests.spans.golden_spans import golden_files, golden_spans
 from tests.spans.model_server import ANSWER, FAILING, MODEL, QUESTION, SERVED_MODEL, TOOL

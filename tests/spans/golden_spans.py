@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ragtrace.spans.span_record import SpanEvent, SpanRecord
+from ragtrace.capture.spans.span_record import SpanEvent, SpanRecord
 
 FOLDER = Path(__file__).parent / "golden"
 

@@ -8,7 +8,7 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from ragtrace.spans.span_record import SpanRecord
+from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace_otlp.wire import write_attributes
 
 

@@ -66,8 +66,8 @@ def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
 @pytest.mark.parametrize("name", golden_files())
 def test_order_does_not_matter(name: str) -> None:
     """Spans that arrive in another order give the same Traces."""
-    from ragtrace.spans.assembly import traces_of
-    from ragtrace.tracing import session_chunks
+    from ragtrace.capture import session_chunks
+    from ragtrace.capture.spans.assembly import traces_of
 
     for spans in golden_spans(name).values():
         both = []

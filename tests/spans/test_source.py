@@ -15,11 +15,11 @@ from opentelemetry.trace import SpanKind, set_span_in_context
 
 import ragtrace
 from ragtrace import sampling, semconv
+from ragtrace.capture import session_chunks
+from ragtrace.capture.spans.collector import CollectorLimits
 from ragtrace.evaluation import evaluator
-from ragtrace.online.pipeline import Pipeline
+from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Trace
-from ragtrace.spans.collector import CollectorLimits
-from ragtrace.tracing import session_chunks
 from ragtrace_otlp import SpanSource, attach
 from tests.conftest import Gathering
 

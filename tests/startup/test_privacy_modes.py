@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import SettingError
+from ragtrace.live.privacy_modes import redact_texts
 from ragtrace.settings import load
-from ragtrace.startup.privacy_modes import redact_texts
 from ragtrace.text.sanitizer import Sanitizer
 
 KEY = "a key of sixteen characters or more"

@@ -89,7 +89,7 @@ assert ragtrace.shutdown() is True
 assert len(context._configure_hooks) == hooks
 assert len(instrumentation.root_dispatcher.event_handlers) == handlers
 assert threading.active_count() == threads
-heavy = ("onnxruntime", "ragtrace_prometheus", "ragtrace_otlp", "ragtrace.chatlogs")
+heavy = ("onnxruntime", "ragtrace_prometheus", "ragtrace_otlp", "ragtrace.console")
 print("OFF", [name for name in heavy if name in sys.modules])
 """
 

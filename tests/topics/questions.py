@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.evaluate.models.embedding import unit_rows
 from ragtrace.evaluation import Evaluator
-from ragtrace.models.embedding import unit_rows
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtrace.models.embedding import unit_rows
-from ragtrace.topics import clusters
+from ragtrace.console.topics import clusters
+from ragtrace.evaluate.models.embedding import unit_rows
 
 
 def _clouds(count: int, size: int, seed: int = 0) -> np.ndarray:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from ragtrace.chatlogs.key_change import rekey
-from ragtrace.chatlogs.reader import QUESTION_LENGTH
-from ragtrace.chatlogs.retention import Retention, delete_user, prune
-from ragtrace.chatlogs.schema import topics, trace_topics, traces
-from ragtrace.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.key_change import rekey
+from ragtrace.console.chatlogs.reader import QUESTION_LENGTH
+from ragtrace.console.chatlogs.retention import Retention, delete_user, prune
+from ragtrace.console.chatlogs.schema import topics, trace_topics, traces
+from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.topics.grouper import MOST_TOPICS, Grouper, GroupingProgress, load_names, load_topics, progress
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
-from ragtrace.topics.grouper import MOST_TOPICS, Grouper, GroupingProgress, load_names, load_topics, progress
 from tests.topics.questions import CHECK, DAY, NOW, SUBJECTS, WordEmbedder, asked, fill, question
 
 EVEN = dict.fromkeys(SUBJECTS, (20, 0))

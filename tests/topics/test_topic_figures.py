@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.chatlogs import overview
-from ragtrace.chatlogs.store import Store
+from ragtrace.console.chatlogs import overview
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.topics.grouper import Grouper
+from ragtrace.console.topics.knowledge_gaps import knowledge_gaps
+from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, topic_report
 from ragtrace.errors import SettingError
 from ragtrace.records import Document, Evaluation, Facts
 from ragtrace.statistics import Sums
 from ragtrace.testing import make_trace
-from ragtrace.topics.grouper import Grouper
-from ragtrace.topics.knowledge_gaps import knowledge_gaps
-from ragtrace.topics.topic_figures import TopicReport, TopicRow, topic_report
 from tests.topics.questions import CHECK, DAY, NOW, WordEmbedder, asked, fill, question
 
 

@@ -33,15 +33,15 @@ from starlette.testclient import TestClient
 
 import ragtrace
 from ragtrace import semconv
+from ragtrace.capture import manual
+from ragtrace.capture import recorder as recorder_module
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.failures import failures
+from ragtrace.capture.reaper import reaper
+from ragtrace.capture.recorder import Recorder
 from ragtrace.records import Document
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace.tracing import manual
-from ragtrace.tracing import recorder as recorder_module
-from ragtrace.tracing.content import ContentPolicy
-from ragtrace.tracing.failures import failures
-from ragtrace.tracing.reaper import reaper
-from ragtrace.tracing.recorder import Recorder
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from langchain_core.language_models import FakeListChatModel
 
-from ragtrace.tracing.content_blocks import tool_definitions
-from ragtrace.tracing.parameters import request_attributes, server_attributes
+from ragtrace.capture.content_blocks import tool_definitions
+from ragtrace.capture.parameters import request_attributes, server_attributes
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
 

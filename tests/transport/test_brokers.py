@@ -15,8 +15,8 @@ import pytest
 from ragtrace.cli import main
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Trace
-from ragtrace.transport.message import HEADER_REASON, Publisher, TraceMessage, Transport
-from ragtrace.transport.seal import SealedPublisher, TransportKeys
+from ragtrace_brokers.message import HEADER_REASON, Publisher, TraceMessage, Transport
+from ragtrace_brokers.seal import SealedPublisher, TransportKeys
 from tests.otlp.receivers import http_server
 from tests.transport.brokers import BROKERS, KAFKA, SURVIVING, Broker, stream_name
 from tests.transport.workers import (

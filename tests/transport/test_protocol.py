@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragtrace.transport.address import parse_address
-from ragtrace.transport.broker_adapters import open_transport
-from ragtrace.transport.message import HEADER_REASON, TraceMessage, Transport, TransportOptions
+from ragtrace_brokers.address import parse_address
+from ragtrace_brokers.broker_adapters import open_transport
+from ragtrace_brokers.message import HEADER_REASON, TraceMessage, Transport, TransportOptions
 from tests.transport.brokers import BROKERS, Broker, stream_name
 from tests.transport.workers import messages
 from tests.worker.running import wait_for

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 import ragtrace
-from ragtrace.chatlogs.store import open_store
 from ragtrace.cli import main
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
+from ragtrace.live.doctor import Finding, examine
 from ragtrace.settings import load
-from ragtrace.startup.doctor import Finding, examine
 from ragtrace.text.redaction import KeyedHash
-from ragtrace.transport.message import HEADER_PROBABILITY, HEADER_TENANT
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.message import HEADER_PROBABILITY, HEADER_TENANT
 from tests.otlp.receivers import http_server, plain
 from tests.transport.brokers import NATS, REDIS, Broker, free_port, stream_name
 from tests.transport.workers import fetching, message, messages, scores, wait_scored

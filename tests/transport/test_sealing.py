@@ -13,19 +13,19 @@ import pytest
 import ragtrace
 from ragtrace.cli import main
 from ragtrace.errors import SettingError
+from ragtrace.live.doctor import examine
 from ragtrace.settings import load
-from ragtrace.startup.doctor import examine
-from ragtrace.transport.key_file import parse_day_keys, today
-from ragtrace.transport.message import (
+from ragtrace.worker.service import Worker
+from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.key_file import parse_day_keys, today
+from ragtrace_brokers.message import (
     HEADER_KEY_ID,
     HEADER_PROBABILITY,
     HEADER_SCHEMA,
     TraceMessage,
     UnreadableMessageError,
 )
-from ragtrace.transport.seal import TransportKeys, payload_of
-from ragtrace.worker.service import Worker
-from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.seal import TransportKeys, payload_of
 from tests.transport.workers import message, write_keys
 from tests.worker.running import wait_for
 

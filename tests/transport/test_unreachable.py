@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.cli import main
-from ragtrace.transport.address import parse_address
-from ragtrace.transport.broker_adapters import open_transport
+from ragtrace_brokers.address import parse_address
+from ragtrace_brokers.broker_adapters import open_transport
 from tests.transport.brokers import free_port
 from tests.transport.workers import message
 

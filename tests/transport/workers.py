@@ -16,10 +16,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Trace
 from ragtrace.settings import load
-from ragtrace.transport.message import TraceMessage
 from ragtrace.worker.service import Worker
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.message import TraceMessage
 from ragtrace_otlp.wire import write_attributes
 from tests.otlp.receivers import Received, plain
 from tests.transport.brokers import VISIBILITY, Broker

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace import semconv
-from ragtrace.evaluators.causes import _CUT_OFF
+from ragtrace.evaluate.causes import _CUT_OFF
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded

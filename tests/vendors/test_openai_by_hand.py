@@ -16,9 +16,9 @@ import pytest
 
 import ragtrace
 from ragtrace import semconv
-from ragtrace.tracing import manual
-from ragtrace.tracing.content import ContentPolicy
-from ragtrace.tracing.recorder import Recorder
+from ragtrace.capture import manual
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.recorder import Recorder
 from tests.conftest import Recorded
 from tests.vendors.replies import Call, Reply, Usage
 from tests.vendors.server import Vendors

@@ -12,7 +12,7 @@ import pytest
 
 import ragtrace
 from ragtrace import semconv
-from ragtrace.tracing.reaper import reaper
+from ragtrace.capture.reaper import reaper
 from tests.conftest import Recorded
 from tests.vendors.replies import Reply
 from tests.vendors.server import Vendors

@@ -6,13 +6,13 @@ import time
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.online.pipeline import Pipeline
+from ragtrace.capture.spans.pieces import SpanGroup, divide
+from ragtrace.live.pipeline import Pipeline
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker import open_traces
 from ragtrace.worker.assembler import Assembler
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
-from ragtrace.worker.pieces import SpanGroup, divide
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.worker_settings import WorkerSettings
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from ragtrace.settings import load
-from ragtrace.transport.address import parse_address
 from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.address import parse_address
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kubernetes"
 SCHEMA = json.loads((Path(__file__).parents[1] / "schemas" / "keda-scaled-object.json").read_text("utf-8"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.tracing import session_chunks
+from ragtrace.capture import session_chunks
 from tests.otlp.receivers import plain
 from tests.spans.applications import PASSAGES, SESSION, USER
 from tests.spans.golden_spans import golden_spans

@@ -11,8 +11,8 @@ import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.capture import session_chunks
 from ragtrace.records import Trace
-from ragtrace.tracing import session_chunks
 from tests.spans.carried import traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
 from tests.spans.otlp_messages import message_of

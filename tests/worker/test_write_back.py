@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.delivery.annotations import encode
-from ragtrace.delivery.score_delivery import DeliveryLimits, ScoreDelivery
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Trace
 from ragtrace.worker.buffer import DiskBuffer, TraceOutcome
 from ragtrace.worker.score_outbox import ScoreOutbox
-from ragtrace_phoenix import PhoenixAnnotations
+from ragtrace_backends.annotations import encode
+from ragtrace_backends.phoenix import PhoenixAnnotations
+from ragtrace_backends.score_delivery import DeliveryLimits, ScoreDelivery
 from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi
 from tests.delivery.mlflow_api import MlflowApi
 from tests.delivery.phoenix_api import PhoenixApi

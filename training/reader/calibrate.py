@@ -28,10 +28,10 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from blind import caught, pairs, reliability  # noqa: E402
 from labelled import BLIND, flattened, rows  # noqa: E402
 
-from ragtrace.evaluators.refusals import declines, read_answer  # noqa: E402
-from ragtrace.models.answer_reader import Measurement, Question, reader, sigmoid, weighted  # noqa: E402
+from ragtrace.evaluate.models.answer_reader import Measurement, Question, reader, sigmoid, weighted  # noqa: E402
+from ragtrace.evaluate.refusals import declines, read_answer  # noqa: E402
 
-OUT = ROOT / "ragtrace" / "models" / "data" / "reader_calibration.json"
+OUT = ROOT / "ragtrace" / "evaluate" / "models" / "data" / "reader_calibration.json"
 DEV = {"ragtruth_dev": 4, "wice": 1, "qags_cnndm": 1, "begin_cmu": 1, "begin_wow": 1, "handmade/rag": 2}
 """Sets of dev, with how many times `--rows` are read."""
 _BLIND_WEIGHT = 4.0

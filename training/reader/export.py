@@ -1,9 +1,10 @@
 """Write the shipped reader from a checkpoint: python training/reader/export.py --rows build/reader [--name reader]
 
-Writes reader.onnx, reader_words.npz and reader_tokenizer.json to ragtrace/models/data; run training/checksums.py after
-it. Weights are int8 by column, with seven bits: processors without VNNI add two products in sixteen bits, and eight
-bits would overflow there. Attention to relative positions needs no gather: a matrix whose columns are distances becomes
-one whose columns are places by another reading of the same memory. `--check` compares with torch.
+Writes reader.onnx, reader_words.npz and reader_tokenizer.json to ragtrace/evaluate/models/data; run
+training/checksums.py after it. Weights are int8 by column, with seven bits: processors without VNNI add two products in
+sixteen bits, and eight bits would overflow there. Attention to relative positions needs no gather: a matrix whose
+columns are distances becomes one whose columns are places by another reading of the same memory. `--check` compares
+with torch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import torch
 from model import BUCKETS, HEADS, WIDTH, Reader, bucket
 from onnx import TensorProto, helper, numpy_helper
 
-DATA = Path(__file__).parents[2] / "ragtrace" / "models" / "data"
+DATA = Path(__file__).parents[2] / "ragtrace" / "evaluate" / "models" / "data"
 LONGEST = 512
 _HEAD = WIDTH // HEADS
 _SCALE = (3 * _HEAD) ** 0.5

@@ -25,7 +25,7 @@ from typing import Any
 from tokenizers import Tokenizer
 from vocabulary import cut
 
-from ragtrace.models.evidence import Chunks, joined, stems
+from ragtrace.evaluate.models.evidence import Chunks, joined, stems
 from ragtrace.text.sentences import split
 
 HERE = Path(__file__).parent

@@ -11,15 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select, update
 
 from ragtrace import calibrations as calibration_file
-from ragtrace.chatlogs.schema import calibrations
-from ragtrace.chatlogs.store import Store
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Value
+from ragtrace.console.chatlogs.schema import calibrations
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.problems import Problem
-from ragtrace.review import calibration, queue, threshold_effects
-from ragtrace.review.quality_measures import QualityMeasures
-from ragtrace.review.rules import StoredEvaluator, load_evaluators
+from ragtrace.console.review import calibration, queue, threshold_effects
+from ragtrace.console.review.quality_measures import QualityMeasures
+from ragtrace.console.review.rules import StoredEvaluator, load_evaluators
 
 router = APIRouter(prefix="/api", tags=["calibration"])
 Name = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]

@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtrace.chatlogs.side_by_side import SideBySide, compare_sides
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api.inputs import Short, Unix
+from ragtrace.console.chatlogs.side_by_side import SideBySide, compare_sides
 from ragtrace.console.comparison_sides import Kind, SideChoice, choices, two_sides, with_defaults
 
 router = APIRouter(prefix="/api", tags=["comparison"])

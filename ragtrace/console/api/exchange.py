@@ -19,9 +19,9 @@ from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of,
 from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
 from ragtrace.console.api.reviews import Picked
 from ragtrace.console.problems import Problem
+from ragtrace.console.review import dataset_export, feedback, label_import, webhooks
 from ragtrace.errors import DataError
 from ragtrace.records import Feedback
-from ragtrace.review import dataset_export, feedback, label_import, webhooks
 
 router = APIRouter(prefix="/api", tags=["in and out"])
 _LABELS = {

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field, StringConstraints
 
-from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Reviewer, store_of
 from ragtrace.console.api.inputs import Body, Evaluator, Short, TraceId, Value
-from ragtrace.review import named_queues, own_questions
-from ragtrace.review.named_queues import NamedQueue
-from ragtrace.review.own_questions import Category, OwnQuestion
+from ragtrace.console.chatlogs.store_types import Filter
+from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review.named_queues import NamedQueue
+from ragtrace.console.review.own_questions import Category, OwnQuestion
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]

@@ -7,16 +7,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtrace.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceId, Unix, Value
+from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.problems import Problem
+from ragtrace.console.review import agreement as agreements
+from ragtrace.console.review import queue as review_queue
+from ragtrace.console.review.answer_agreement import QuestionAgreement, measure_answers
+from ragtrace.console.review.verdicts import MOST_MARKS
 from ragtrace.records import Evidence
-from ragtrace.review import agreement as agreements
-from ragtrace.review import queue as review_queue
-from ragtrace.review.answer_agreement import QuestionAgreement, measure_answers
-from ragtrace.review.verdicts import MOST_MARKS
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Item = Annotated[int, Path(ge=1, le=2**53 - 1)]

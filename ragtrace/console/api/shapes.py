@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
+from ragtrace.console.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.records import Score, facts_as_dict
 
 

@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, text
 
 from ragtrace._version import __version__
-from ragtrace.chatlogs import overview, schema_upgrade
-from ragtrace.chatlogs.schema import sums, traces
-from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api.inputs import Short, Unix
-from ragtrace.review import queue
+from ragtrace.console.chatlogs import overview, schema_upgrade
+from ragtrace.console.chatlogs.schema import sums, traces
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.review import queue
 
 router = APIRouter(prefix="/api", tags=["overview"])
 _DAY = 86_400

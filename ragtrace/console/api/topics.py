@@ -18,8 +18,8 @@ from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
 from ragtrace.console.api.inputs import Evaluator, Short, Unix
-from ragtrace.topics import topic_figures
-from ragtrace.topics.knowledge_gaps import KnowledgeGap
+from ragtrace.console.topics import topic_figures
+from ragtrace.console.topics.knowledge_gaps import KnowledgeGap
 
 router = APIRouter(prefix="/api", tags=["questions"])
 _WEEK = 7 * 86_400.0

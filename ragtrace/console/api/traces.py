@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
-from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
 from ragtrace.console.api.inputs import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
+from ragtrace.console.chatlogs import schema, search
+from ragtrace.console.chatlogs.store_types import Filter
 
 router = APIRouter(prefix="/api", tags=["traces"])
 

@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 from sqlalchemy import delete, func, insert, select
 from starlette.responses import Response
 
-from ragtrace.chatlogs import schema
 from ragtrace.console import accounts, attempts, audit, login
 from ragtrace.console.access import SignedIn, Viewer, address_of, store_of
 from ragtrace.console.api.inputs import Body
+from ragtrace.console.chatlogs import schema
 from ragtrace.console.problems import Problem
 
 router = APIRouter(prefix="/api", tags=["views"])

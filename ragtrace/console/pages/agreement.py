@@ -9,15 +9,15 @@ from fastapi import APIRouter, Request
 from sqlalchemy import func, select
 from starlette.responses import Response
 
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
-from ragtrace.review import agreement as figures
-from ragtrace.review.agreement import Alpha, Confusion, EvaluatorAgreement
-from ragtrace.review.answer_agreement import measure_answers
+from ragtrace.console.review import agreement as figures
+from ragtrace.console.review.agreement import Alpha, Confusion, EvaluatorAgreement
+from ragtrace.console.review.answer_agreement import measure_answers
 from ragtrace.statistics import Estimate
 
 router = APIRouter()

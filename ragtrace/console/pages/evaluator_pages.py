@@ -16,22 +16,22 @@ from starlette.responses import RedirectResponse, Response
 
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.overview import pass_rates
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import ScoredVerdict
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
 from ragtrace.console.api.calibrations import get_calibration_file, get_evaluator
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.overview import pass_rates
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.questions import question
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.thresholds import board, reliability
+from ragtrace.console.review import calibration, queue
+from ragtrace.console.review.curves import curve_from_json
+from ragtrace.console.review.rules import load_evaluators
 from ragtrace.errors import DataError
-from ragtrace.review import calibration, queue
-from ragtrace.review.curves import curve_from_json
-from ragtrace.review.rules import load_evaluators
 
 router = APIRouter()
 _VERSIONS = 50

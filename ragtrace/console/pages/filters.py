@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from ragtrace.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs.store_types import Filter
 
 TEXTS = (
     "app", "env", "model", "prompt_version", "session_id", "user_id", "cause", "topic", "evaluator", "version", "label",

@@ -13,13 +13,13 @@ from sqlalchemy import Connection, func, select, text
 from starlette.responses import Response
 
 from ragtrace._version import __version__
-from ragtrace.chatlogs import schema_upgrade
-from ragtrace.chatlogs.schema import sums, traces
-from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.chatlogs import schema_upgrade
+from ragtrace.console.chatlogs.schema import sums, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages.questions import REASONS
 from ragtrace.console.pages.template_filters import render
-from ragtrace.review import queue
+from ragtrace.console.review import queue
 
 router = APIRouter()
 _DAY, _HOUR = 86_400, 3_600

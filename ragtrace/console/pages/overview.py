@@ -11,11 +11,11 @@ from fastapi import APIRouter, Request
 from sqlalchemy import select
 from starlette.responses import Response
 
-from ragtrace.chatlogs import overview as figures
-from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.overview import Check, Overview, Traffic
-from ragtrace.chatlogs.store import Store
 from ragtrace.console.access import Viewer, store_of
+from ragtrace.console.chatlogs import overview as figures
+from ragtrace.console.chatlogs import schema, search
+from ragtrace.console.chatlogs.overview import Check, Overview, Traffic
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ragtrace import svg
+from ragtrace.base import svg
+from ragtrace.base.svg import Axis, Frame, Spot
 from ragtrace.console.safe_text import printable
-from ragtrace.svg import Axis, Frame, Spot
 
 _FRAME = Frame(400, 150, 40, 8, 8, 20)
 WIDE = Frame(640, 150, 34, 8, 8, 20)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragtrace.chatlogs.store_types import Review, StoredTrace
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace
 from ragtrace.console.evaluator_order import ordered
+from ragtrace.console.review.own_questions import KEYS, OwnQuestion
 from ragtrace.console.safe_text import clip
-from ragtrace.review.own_questions import KEYS, OwnQuestion
 
 CHOICES = (
     ("pass", "✓", "pass"),

@@ -13,22 +13,22 @@ from fastapi import APIRouter, Request
 from sqlalchemy import func, select
 from starlette.responses import RedirectResponse, Response
 
-from ragtrace.chatlogs import schema
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Review, StoredTrace, Task
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, User, settings_of, store_of
 from ragtrace.console.api.inputs import Id
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Task
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.answer_marks import answer_marks
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asked_evaluators, asks
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import load_limits
 from ragtrace.console.problems import Problem
-from ragtrace.review import named_queues, own_questions
-from ragtrace.review import queue as review_queue
-from ragtrace.review.named_queues import NamedQueue
-from ragtrace.review.own_questions import OwnQuestion
+from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review import queue as review_queue
+from ragtrace.console.review.named_queues import NamedQueue
+from ragtrace.console.review.own_questions import OwnQuestion
 
 router = APIRouter()
 _DAY = 86_400.0

@@ -14,13 +14,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from ragtrace.chatlogs.store_types import Review, Task, Verdict, is_trace_id
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Reviewer, User, store_of
+from ragtrace.console.chatlogs.store_types import Review, Task, Verdict, is_trace_id
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.problems import Problem
+from ragtrace.console.review import own_questions, queue
 from ragtrace.errors import DataError
-from ragtrace.review import own_questions, queue
 
 router = APIRouter()
 _DAY = 86_400.0

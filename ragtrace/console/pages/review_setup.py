@@ -9,17 +9,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from ragtrace.chatlogs import search
-from ragtrace.chatlogs.store_types import Filter
 from ragtrace.console import accounts, audit
 from ragtrace.console.access import Admin, Reviewer, store_of
+from ragtrace.console.chatlogs import search
+from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.options import ROLES
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import LABELS
 from ragtrace.console.problems import Problem
-from ragtrace.review import named_queues, own_questions
-from ragtrace.review.own_questions import Category, OwnQuestion
+from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review.own_questions import Category, OwnQuestion
 
 router = APIRouter()
 _SETUP = "/review/queues"

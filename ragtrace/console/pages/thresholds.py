@@ -7,15 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragtrace import svg
-from ragtrace.chatlogs.store_types import ScoredVerdict
+from ragtrace.base import svg
+from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import percent, range_percent
+from ragtrace.console.review.consensus import ReviewedLog, group_by_log, newest_version, weighted_rate
+from ragtrace.console.review.curves import Curve
+from ragtrace.console.review.threshold_effects import ThresholdEffect, measure_thresholds
 from ragtrace.evaluation import Direction
-from ragtrace.review.consensus import ReviewedLog, group_by_log, newest_version, weighted_rate
-from ragtrace.review.curves import Curve
-from ragtrace.review.threshold_effects import ThresholdEffect, measure_thresholds
 
 BINS = 20
 _PARTS = 10

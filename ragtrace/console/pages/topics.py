@@ -12,20 +12,20 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from ragtrace.chatlogs import search
-from ragtrace.chatlogs.filters import NO_TOPIC
-from ragtrace.chatlogs.overview import pass_rates
-from ragtrace.chatlogs.store import Store
 from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, settings_of, store_of
+from ragtrace.console.chatlogs import search
+from ragtrace.console.chatlogs.filters import NO_TOPIC
+from ragtrace.console.chatlogs.overview import pass_rates
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import moment, percent, range_percent, render
 from ragtrace.console.problems import Problem
-from ragtrace.topics.grouper import progress
-from ragtrace.topics.topic_figures import TopicReport, TopicRow, TopicStep, topic_history, topic_report
+from ragtrace.console.topics.grouper import progress
+from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, TopicStep, topic_history, topic_report
 
 router = APIRouter()
 _DEFAULT = "7d"
@@ -97,7 +97,7 @@ def _context(request: Request, selection: Selection) -> dict[str, Any]:
 @router.get("/questions")
 def questions(request: Request, user: Viewer, query: Annotated[TopicChoices, Query()]) -> Response:
     """The topics, worst first."""
-    from ragtrace.models.embedding import is_installed
+    from ragtrace.evaluate.models.embedding import is_installed
 
     store = store_of(request)
     selection = _selection(store, query)

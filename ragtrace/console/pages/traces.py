@@ -12,24 +12,24 @@ from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
 
-from ragtrace.chatlogs import schema, search
-from ragtrace.chatlogs.filters import NO_TOPIC
-from ragtrace.chatlogs.store import Store
-from ragtrace.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Id
+from ragtrace.console.chatlogs import schema, search
+from ragtrace.console.chatlogs.filters import NO_TOPIC
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import Page, StoredTrace, TraceSummary
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import answer_marks
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.problems import Problem
+from ragtrace.console.review import named_queues
+from ragtrace.console.review.named_queues import NamedQueue
+from ragtrace.console.topics.grouper import load_names
+from ragtrace.console.topics.topic_figures import UNFIT
 from ragtrace.errors import SettingError
-from ragtrace.review import named_queues
-from ragtrace.review.named_queues import NamedQueue
-from ragtrace.topics.grouper import load_names
-from ragtrace.topics.topic_figures import UNFIT
 
 router = APIRouter()
 LABELS = (

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from fastapi import Request
 
-from ragtrace.chatlogs.overview import Check
 from ragtrace.console.access import store_of
+from ragtrace.console.chatlogs.overview import Check
 from ragtrace.console.pages.template_filters import moment, percent
-from ragtrace.review.agreement import EvaluatorAgreement, agreement
+from ragtrace.console.review.agreement import EvaluatorAgreement, agreement
 from ragtrace.statistics import Estimate
 
 _CACHE_SECONDS = 60.0

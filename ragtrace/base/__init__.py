@@ -1,0 +1,1 @@
+"""Words that every room uses: background threads, files of rows, late imports, pictures."""

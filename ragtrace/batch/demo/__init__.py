@@ -1,0 +1,259 @@
+"""`ragtrace demo`: traces, samples and scores two real assistants over a real corpus, and displays the results."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import socket
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ragtrace.batch.demo import board as boards
+from ragtrace.batch.demo import traffic
+from ragtrace.batch.demo.language_models import RECORDED, Model, open_model
+from ragtrace.errors import MissingExtraError, ModelError, SettingError
+
+Answer = Callable[[traffic.Call, bool], str]
+"""Sends a request to its assistant, streamed or not, and returns the answer."""
+
+_ASSISTANTS = {"both": ("langchain", "llama_index"), "langchain": ("langchain",), "llama-index": ("llama_index",)}
+_GIVE_UP = 3
+"""Consecutive failures at the start of a run after which the model counts as unreachable."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the demo and return the exit code. Raises RagtraceError for invalid options."""
+    options = _parser().parse_args(argv)
+    assistants = _ASSISTANTS[options.framework]
+    calls = _calls(options, assistants)
+    model = _model(options)
+    print(f"{len(calls)} questions for {' and '.join(assistants)}", flush=True)
+    index = None
+    if options.replay is None:
+        from ragtrace.batch.demo import corpus
+
+        index = corpus.build()
+    board = boards.DemoBoard(len(calls), labels=traffic.labels())
+    runtime = _start(options, board)
+    try:
+        answer = answerer(assistants, index, model)
+        _run(options, board, runtime, calls, answer)
+        _summarise(options, board, runtime)
+        if options.picture:
+            boards.draw(board, options.picture)
+        if options.serve:
+            _serve(options, board, calls, answer)
+    except KeyboardInterrupt:
+        runtime.flush(5.0)
+        _summarise(options, board, runtime)
+    finally:
+        runtime.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ragtrace demo", description=__doc__)
+    parser.add_argument("--framework", choices=sorted(_ASSISTANTS), default="both")
+    parser.add_argument(
+        "--requests", type=int, default=0, help="number of requests; 0 asks each assistant every question once"
+    )
+    parser.add_argument("--rate", type=float, default=8.0, help="most requests per second; 0 for no limit")
+    parser.add_argument("--sample", type=float, default=0.5, help="share of the requests to evaluate, from 0 to 1")
+    parser.add_argument(
+        "--capture-content",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="put texts on the spans; the demo's texts are public, elsewhere the default is off",
+    )
+    parser.add_argument(
+        "--otlp", metavar="ENDPOINT", help="send spans and events to this endpoint, e.g. http://localhost:4318"
+    )
+    parser.add_argument(
+        "--spans", metavar="FILE", default="ragtrace-spans.jsonl", help="write spans to this file if there is no --otlp"
+    )
+    parser.add_argument("--store", metavar="FILE", help="store the scored requests for `ragtrace serve --store FILE`")
+    parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 chooses a free port")
+    parser.add_argument(
+        "--live",
+        nargs="?",
+        const="smollm2",
+        metavar="MODEL",
+        help="ask this model (a litellm name) instead of replaying answers; without a name, SmolLM2 on this machine",
+    )
+    parser.add_argument(
+        "--replay",
+        metavar="FILE",
+        help="use the answers of a file of JSON lines: id, query, contexts, answer, reference",
+    )
+    parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
+    parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
+    parser.add_argument("--plain", action="store_true", help="print lines instead of a live table")
+    return parser
+
+
+def _calls(options: argparse.Namespace, assistants: Sequence[str]) -> list[traffic.Call]:
+    if options.requests < 0 or options.rate < 0:
+        raise SettingError("--requests and --rate must be at least 0")
+    if options.replay is not None:
+        if options.live:
+            raise SettingError("--replay and --live exclude each other: the file of --replay contains the answers")
+        return traffic.replayed(options.replay, assistants, options.requests)
+    return traffic.questions_for(assistants, options.requests, bool(options.live))
+
+
+def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
+    from ragtrace.live.init import init
+
+    settings: dict[str, Any] = {
+        "app": "ragtrace-demo",
+        "env": "demo",
+        "sample": options.sample,
+        "sample_per_second": 0,
+        "workers": min(2, os.cpu_count() or 1),  # the demo may use the whole machine
+        "batch": 8,  # small, so that the table changes often
+        "hold_seconds": 60.0,  # even a slow machine can put the scores on the root spans
+        "capture_content": "true" if options.capture_content else "false",
+        "explanations": options.capture_content,
+        "sinks": [board],
+        "store": options.store or "",
+    }
+    settings |= {"otlp_endpoint": options.otlp} if options.otlp else {"spans_file": options.spans}
+    port = options.metrics_port
+    if not _is_free(port):
+        print(f"port {port} is taken; /metrics uses a free port")
+        port = 0
+    return init(**settings, prometheus_port=port)
+
+
+def _is_free(port: int) -> bool:
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
+
+
+def _model(options: argparse.Namespace) -> Model | None:
+    if options.live:
+        return open_model(options.live)
+    return Model("recorded", "ragtrace-demo") if options.replay else None
+
+
+def answerer(assistants: Sequence[str], index: Any, model: Model | None) -> Answer:
+    """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.batch.demo.corpus.Index` and a
+    model; None for those of the recorded answers.
+
+    Raises MissingExtraError if a framework is not installed.
+    """
+    answers: dict[str, Answer] = {}
+    try:
+        if "langchain" in assistants:
+            from ragtrace.batch.demo import langchain_assistant
+
+            chain = langchain_assistant.chain(index, model or RECORDED["langchain"])
+            answers["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
+        if "llama_index" in assistants:
+            from ragtrace.batch.demo import llama_index_assistant
+
+            engines = llama_index_assistant.engines(index, model or RECORDED["llama_index"])
+            answers["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
+    except ModuleNotFoundError as error:
+        extra = "langchain" if "langchain" in str(error.name) else "llama-index"
+        raise MissingExtraError(str(error.name), extra, "The demo") from error
+
+    def answer(call: traffic.Call, streamed: bool) -> str:
+        token = traffic.current.set(call)
+        try:
+            return answers[call.assistant](call, streamed)
+        finally:
+            traffic.current.reset(token)
+
+    return answer
+
+
+def _ask(board: boards.DemoBoard, call: traffic.Call, streamed: bool, answer: Answer) -> None:
+    """Send one request. A single failure is normal; if all requests from the start fail, the run ends."""
+    try:
+        answer(call, streamed)
+    except Exception as error:
+        board.failures += 1
+        if board.failures == board.requests + 1 >= _GIVE_UP:
+            raise ModelError(f"the model does not answer: {type(error).__name__}: {error}") from error
+    board.requests += 1
+
+
+def _run(
+    options: argparse.Namespace, board: boards.DemoBoard, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
+) -> None:
+    show, stop = _display(options, board, runtime.metrics_url)
+    start = time.monotonic()
+    try:
+        for i, call in enumerate(calls):
+            _ask(board, call, i % 3 == 0, answer)
+            show()
+            due = start + board.requests / options.rate if options.rate else 0.0
+            time.sleep(max(0.0, due - time.monotonic()))
+        while runtime.pipeline.stats().queued:
+            show()
+            time.sleep(0.1)
+        runtime.flush(60.0)
+        show()
+    finally:
+        stop()
+
+
+def _display(
+    options: argparse.Namespace, board: boards.DemoBoard, url: str | None
+) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Functions to update and to end the display: a live table on a terminal with `rich`, else lines."""
+    if not options.plain and sys.stdout.isatty():
+        try:
+            from rich.live import Live
+
+            live = Live(boards.live_view(board, url), refresh_per_second=8, transient=False)
+            live.start()
+            return lambda: live.update(boards.live_view(board, url)), live.stop
+        except ModuleNotFoundError:
+            print("for a live table, install: pip install 'ragtrace-otel[console]'")
+    last = [0.0]
+
+    def line() -> None:
+        if time.monotonic() - last[0] >= 5.0:
+            last[0] = time.monotonic()
+            print(boards.progress_line(board), flush=True)
+
+    return line, line
+
+
+def _serve(options: argparse.Namespace, board: boards.DemoBoard, calls: Sequence[traffic.Call], answer: Answer) -> None:
+    print("\ncontinuing with a request every two seconds; Ctrl-C ends the demo", flush=True)
+    for i, call in enumerate(itertools.cycle(calls)):
+        _ask(board, call, i % 3 == 0, answer)
+        time.sleep(2.0)
+
+
+def _summarise(options: argparse.Namespace, board: boards.DemoBoard, runtime: Any) -> None:
+    lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
+    if options.store:
+        lines.append(f"to read the requests: ragtrace serve --store {options.store}")
+    print("\n".join([*lines, *boards.agreement_lines(board)]), flush=True)
+
+
+def _sample_line(url: str | None) -> str | None:
+    """One line of /metrics, or None if it does not answer."""
+    if url is None:
+        return None
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy cannot reach this machine
+    try:
+        with direct.open(url, timeout=5.0) as response:
+            lines = response.read().decode().splitlines()
+    except OSError:
+        return None
+    metric = "ragtrace_evaluations_total{"
+    fails = [line for line in lines if line.startswith(metric) and '"groundedness"' in line and '"fail"' in line]
+    # The largest one: the series without a model is 0 from the start.
+    return max(fails, key=lambda line: float(line.rpartition(" ")[2]), default=None)

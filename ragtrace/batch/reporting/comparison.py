@@ -1,0 +1,200 @@
+"""Compares two runs over the same rows and tests which differences are significant.
+`ragtrace.console.chatlogs.side_by_side` compares stored requests instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ragtrace.batch.reporting.formats import table
+from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
+from ragtrace.batch.reporting.terminal import fitted
+from ragtrace.errors import DataError
+from ragtrace.statistics import intervals, significance
+
+BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
+_LEVEL = 0.05
+_DRAWS = 10_000
+_Pair = tuple[Result, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric in two runs, over the rows on which both have a value."""
+
+    metric: str
+    n: int
+    """Pairs of rows."""
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    """Mean of B minus mean of A, in the unit of the metric."""
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of the difference, over rows."""
+    p: float | None
+    """Of the paired permutation test; of McNemar's test for verdicts without values; None without pairs."""
+    p_holm: float | None
+    """The same p, corrected for the number of metrics."""
+    only_a_passes: int
+    only_b_passes: int
+    mcnemar: float | None
+    """p of McNemar's exact test, not corrected; None without verdicts."""
+    verdict: str
+    """B compared with A: `better`, `worse`, or `no difference shown` (which does not prove that they are equal)."""
+    note: str = ""
+    """What limits the comparison of this metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The comparison of all metrics that two runs share."""
+
+    differences: tuple[Difference, ...]
+    matched: int
+    """Number of rows that are in both runs."""
+    only_a: int
+    only_b: int
+    changed: int
+    """Rows with the same id and another question; they are left out."""
+
+
+def compare(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> Comparison:
+    """Match the rows of two runs by id and compare every metric that both have, pair by pair.
+
+    Rows are matched by id and model if several models share an id. Perturbed rows are left out. Raises DataError if no
+    row is in both runs, or if ids are not unique.
+    """
+    left, right = _keyed(a, b)
+    common = [key for key in left if key in right]
+    pairs = [(left[key], right[key]) for key in common if left[key].query == right[key].query]
+    if not pairs:
+        raise DataError("the two runs have no row in common: a pair of rows needs the same id and the same question")
+    shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
+    differences = [_difference(metric, b.metrics[metric.name], pairs, seed) for metric in shared]
+    return Comparison(
+        differences=tuple(_corrected(differences, {metric.name: metric for metric in shared})),
+        matched=len(pairs),
+        only_a=len(left) - len(common),
+        only_b=len(right) - len(common),
+        changed=len(common) - len(pairs),
+    )
+
+
+def _keyed(a: EvaluationRun, b: EvaluationRun) -> tuple[dict[tuple[str, str], Result], dict[tuple[str, str], Result]]:
+    """The rows of both runs by id, or by id and model if an id alone is not unique in one of them."""
+    runs = [list(a.originals()), list(b.originals())]
+    by_model = any(len({row.id for row in rows}) < len(rows) for rows in runs)
+    keyed = [{(row.id, row.model if by_model else ""): row for row in rows} for rows in runs]
+    for name, rows, keys in zip("AB", runs, keyed, strict=True):
+        if len(keys) < len(rows):
+            (id, _), n = Counter((row.id, row.model) for row in rows).most_common(1)[0]
+            raise DataError(f"run {name} has {n} rows with the id {id!r}: rows cannot be matched")
+    return keyed[0], keyed[1]
+
+
+def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int) -> Difference:
+    both = [(value_of(x, metric.name), value_of(y, metric.name)) for x, y in pairs]
+    values = [(x, y) for x, y in both if x is not None and y is not None]
+    labels = [(label_of(x, metric.name), label_of(y, metric.name)) for x, y in pairs]
+    verdicts = [pair for pair in labels if set(pair) <= {PASS, FAIL}]
+    deltas = [y - x for x, y in values]
+    only_a = sum(pair == (PASS, FAIL) for pair in verdicts)
+    only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
+    mcnemar = significance.mcnemar_p(only_a, only_b) if verdicts else None
+    return Difference(
+        metric=metric.name,
+        n=len(deltas) or len(verdicts),
+        mean_a=fmean(x for x, _ in values) if values else None,
+        mean_b=fmean(y for _, y in values) if values else None,
+        difference=fmean(deltas) if deltas else None,
+        interval=intervals.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
+        p=significance.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar,
+        p_holm=None,
+        only_a_passes=only_a,
+        only_b_passes=only_b,
+        mcnemar=mcnemar,
+        verdict=NOTHING,
+        note="; ".join(_notes(metric, other, both if values else [_presence(pair) for pair in labels])),
+    )
+
+
+def _presence(pair: tuple[str | None, str | None]) -> tuple[float | None, float | None]:
+    """0.0 for a verdict and None without one."""
+    a, b = (0.0 if label in (PASS, FAIL) else None for label in pair)
+    return a, b
+
+
+def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, float | None]]) -> list[str]:
+    notes = []
+    for name in ("version", "method", "threshold", "direction"):
+        if (one := getattr(metric, name)) != (two := getattr(other, name)):
+            notes.append(f"{name} differs: {one} and {two}")
+    # Rows with a value in one run only are not a random selection: usually the harder rows are missing.
+    for name, here, there in (("A", 0, 1), ("B", 1, 0)):
+        if alone := sum(pair[here] is not None and pair[there] is None for pair in both):
+            notes.append(f"{alone} rows have a score in {name} only")
+    return notes
+
+
+def _corrected(differences: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
+    ps = iter(significance.holm([d.p for d in differences if d.p is not None]))
+    return [
+        d if d.p is None else _with_verdict(replace(d, p_holm=next(ps)), metrics[d.metric].direction == "higher")
+        for d in differences
+    ]
+
+
+def _with_verdict(d: Difference, higher: bool) -> Difference:
+    if d.p_holm is None or d.p_holm >= _LEVEL:
+        return d
+    up = d.difference > 0 if d.difference is not None else d.only_b_passes > d.only_a_passes
+    good = up if d.difference is None else up == higher
+    return replace(d, verdict=BETTER if good else WORSE)
+
+
+def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0, columns: int | None = None) -> str:
+    """The comparison as text without a final newline, for a terminal with so many columns (None: as many as needed).
+    Raises the errors of `compare`."""
+    comparison = compare(a, b, seed)
+    head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
+    rows = [head, *(_cells(d) for d in comparison.differences)]
+    tests = sum(d.p is not None for d in comparison.differences)
+    lines = [
+        f"A: {a.info.file or 'first run'}   B: {b.info.file or 'second run'}",
+        f"rows in both {comparison.matched} · only in A {comparison.only_a} · only in B {comparison.only_b}"
+        + (f" · same id, other question {comparison.changed} (left out)" if comparison.changed else ""),
+        "",
+        *table(rows, range(1, len(head) - 1), columns),
+        *(f"{d.metric}: {d.note}" for d in comparison.differences if d.note),
+        *(f"{name}: only in {side}" for name, side in _unshared(a, b)),
+        "",
+        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {tests} metrics (Holm).",
+        "lost/won: rows that pass in A only / in B only. Without a significant difference, A and B may still differ.",
+    ]
+    return "\n".join(fitted(lines, columns))
+
+
+def _cells(d: Difference) -> tuple[str, ...]:
+    return (
+        d.metric,
+        str(d.n),
+        _number(d.mean_a, ".3f"),
+        _number(d.mean_b, ".3f"),
+        _number(d.difference, "+.3f"),
+        f"{d.interval[0]:+.3f} to {d.interval[1]:+.3f}" if d.interval else "-",
+        "< 0.001" if d.p_holm is not None and d.p_holm < 0.001 else _number(d.p_holm, ".3f"),
+        "-" if d.mcnemar is None else f"{d.only_a_passes}/{d.only_b_passes}",
+        d.verdict,
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _unshared(a: EvaluationRun, b: EvaluationRun) -> list[tuple[str, str]]:
+    return [(name, "A") for name in a.metrics if name not in b.metrics] + [
+        (name, "B") for name in b.metrics if name not in a.metrics
+    ]

@@ -1,0 +1,164 @@
+"""A run as a folder: `results.json` contains everything, `results.parquet` the scores for other tools."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from ragtrace.base.private_file import create_private
+from ragtrace.batch.reporting.analysis import Analysis, analyse
+from ragtrace.batch.reporting.formats import json_value
+from ragtrace.batch.reporting.parquet import write_parquet
+from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
+from ragtrace.errors import DataError
+from ragtrace.records import Evidence, Score
+
+JSON_NAME, PARQUET_NAME = "results.json", "results.parquet"
+_FORMAT = "ragtrace-run"
+_VERSION = 1
+
+
+def write_run(run: EvaluationRun, folder: str | os.PathLike[str], analysis: Analysis | None = None) -> None:
+    """Write a run into a folder. The folder is created if it is missing; a run that it contains is replaced.
+
+    Each file is written under another name and renamed when it is complete. The JSON file is the last one and contains
+    the digest of the other one: this reveals a folder that was not completely written. Without `analysis` the run is
+    analysed first. Raises MissingExtraError without pyarrow, and OSError if a file cannot be written.
+    """
+    analysis = analysis or analyse(run)
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    replace_file(path / PARQUET_NAME, lambda part: write_parquet(run, part))
+    digest = _digest(path / PARQUET_NAME)
+    # UTF-8 cannot encode a lone surrogate; its replacement is the escape that JSON uses for it.
+    text = json.dumps(_document(analysis, digest), ensure_ascii=False, allow_nan=False, indent=1)
+    replace_file(path / JSON_NAME, lambda part: part.write_bytes(text.encode("utf-8", "backslashreplace")))
+
+
+def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
+    """Read a run from a folder. Needs no package. Raises DataError if the folder contains no run, or a run that is
+    incomplete or was changed."""
+    parquet, path = Path(folder) / PARQUET_NAME, Path(folder) / JSON_NAME
+    if not path.is_file():
+        partial = parquet.exists() or any(Path(folder).glob(".*.part")) if Path(folder).is_dir() else False
+        reason = "its writing was not finished" if partial else f"there is no {JSON_NAME}"
+        raise DataError(f"{folder} is not a run: {reason}")
+    try:
+        document = json.loads(path.read_bytes())
+        if not isinstance(document, dict) or document.get("format") != _FORMAT:
+            raise DataError(f"{path} was not written by ragtrace")
+        if document.get("format_version") != _VERSION:
+            version = document.get("format_version")
+            raise DataError(f"{path} has format version {version}, this ragtrace reads {_VERSION}")
+        run = _run(document)
+        digest = document["parquet"]["sha256"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    if not parquet.is_file() or _digest(parquet) != digest:
+        raise DataError(f"{folder} is half written or altered: {PARQUET_NAME} does not belong to {JSON_NAME}")
+    return run
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` with another name next to `path`, and rename the file when it is complete."""
+    part = path.with_name(f".{path.name}.part")
+    create_private(part)
+    try:
+        write(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
+    run = analysis.run
+    document: dict[str, Any] = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "info": asdict(run.info),
+        "primary": analysis.primary.name if analysis.primary else None,
+        "metrics": [metric_as_dict(metric) for metric in run.metrics.values()],
+        "summary": [asdict(summary) for summary in analysis.summaries],
+        "models": [asdict(model) for model in analysis.models],
+        "classification": [asdict(classification) for classification in analysis.classifications],
+        "problems": [asdict(problem) for problem in analysis.problems],
+        "insights": [asdict(insight) for insight in analysis.insights],
+        "flips": [asdict(flips) for flips in analysis.flips],
+        "parquet": {"file": PARQUET_NAME, "sha256": digest},
+        "results": [result_as_dict(row) for row in run.results],
+    }
+    value: dict[str, Any] = json_value(document)
+    return value
+
+
+def result_as_dict(row: Result) -> dict[str, Any]:
+    """A row as JSON can hold it; `result_from_dict` reads it."""
+    values = {f.name: getattr(row, f.name) for f in fields(Result)}
+    result: dict[str, Any] = json_value(
+        {**values, "scores": {name: sparse(score) for name, score in row.scores.items()}}
+    )
+    return result
+
+
+def result_from_dict(row: Mapping[str, Any]) -> Result:
+    """The row that `result_as_dict` wrote."""
+    scores = {name: score_of(name, score) for name, score in row["scores"].items()}
+    return Result(**{**row, "contexts": tuple(row["contexts"]), "scores": scores})
+
+
+def metric_as_dict(metric: Metric) -> dict[str, Any]:
+    """A metric as JSON can hold it; `metric_from_dict` reads it."""
+    values: dict[str, Any] = json_value(asdict(metric))
+    return values
+
+
+def metric_from_dict(values: Mapping[str, Any]) -> Metric:
+    """The metric that `metric_as_dict` wrote."""
+    low, high = values["range"]
+    return Metric(**{**values, "range": (float(low), float(high)), "threshold": _number(values["threshold"])})
+
+
+_DEFAULTS: Mapping[str, Any] = {f.name: getattr(Score("x"), f.name) for f in fields(Score) if f.name != "name"}
+
+
+def sparse(score: Score) -> dict[str, Any]:
+    """The fields of a score that differ from their defaults: most fields of most scores do not."""
+    values = {name: value for name, default in _DEFAULTS.items() if (value := getattr(score, name)) != default}
+    return {**values, **({"evidence": [asdict(e) for e in score.evidence]} if score.evidence else {})}
+
+
+def _run(document: Mapping[str, Any]) -> EvaluationRun:
+    metrics = [metric_from_dict(values) for values in document["metrics"]]
+    info = Info(**{**document["info"], "unusable": tuple(document["info"]["unusable"])})
+    results = tuple(result_from_dict(row) for row in document["results"])
+    return EvaluationRun(results, {metric.name: metric for metric in metrics}, info)
+
+
+def score_of(name: str, fields: Mapping[str, Any]) -> Score:
+    """The score of the evaluator `name` from the fields that `sparse` returned."""
+    evidence = tuple(Evidence(**item) for item in fields.get("evidence", ()))
+    return Score(
+        **{
+            **fields,
+            "name": name,
+            "value": _number(fields.get("value")),
+            "evidence": evidence,
+            "failures": tuple(fields.get("failures", ())),
+        }
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

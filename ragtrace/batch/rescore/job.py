@@ -1,0 +1,178 @@
+"""Evaluates logs with a suite of evaluators, batch by batch, and hands the scores on as soon as they are there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from ragtrace import calibrations, plugins
+from ragtrace.base.rows import Item
+from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
+from ragtrace.batch.checkpoint import Checkpoint
+from ragtrace.batch.rescore.ray_cluster import RayCluster, RayJob, RaySource, evaluate_on_ray, task_size
+from ragtrace.batch.run import prepare_judge, resumed_batches
+from ragtrace.batch.selection import needs_judge, parse_names
+from ragtrace.batch.table import RunFigures
+from ragtrace.errors import DataError, SettingError
+from ragtrace.evaluation import Evaluator, under
+from ragtrace.live import requirements
+from ragtrace.settings import Settings
+
+_LONG = 256
+"""Logs from which several processes are worth that each of them loads the models."""
+_LOST = 0.01
+"""Share of the logs that may be under way at any moment: what a kill costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RescoreSuite:
+    """The evaluators of a run."""
+
+    names: tuple[str, ...]
+    """As they are loaded."""
+    checks: tuple[Evaluator, ...]
+    """With the thresholds and versions of the calibration file."""
+    own: tuple[Evaluator, ...]
+    """Without these."""
+    settings: Settings
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether one of the evaluators asks the judge."""
+        return needs_judge(self.checks)
+
+    def subset(self, names: Collection[str]) -> RescoreSuite:
+        """The same with the evaluators of these names alone."""
+        indexes = [i for i, check in enumerate(self.checks) if check.name in names]
+        return RescoreSuite(
+            tuple(self.names[i] for i in indexes),
+            tuple(self.checks[i] for i in indexes),
+            tuple(self.own[i] for i in indexes),
+            self.settings,
+        )
+
+
+def load_suite(names: str, settings: Settings) -> RescoreSuite:
+    """The evaluators of a comma-separated list, with the thresholds of the setting `calibration_file`. Raises
+    SettingError for one that does not exist or has no models here, and DataError for a damaged calibration file."""
+    parsed = tuple(parse_names(names))
+    own = tuple(plugins.load_all(parsed))
+    if absent := requirements.missing(own, settings):
+        raise SettingError(requirements.explain(absent))
+    counts = Counter(check.name for check in own)
+    if twice := sorted(name for name, count in counts.items() if count > 1):
+        raise SettingError(f"--evaluators names {', '.join(twice)} more than once; name each evaluator once")
+    checks = own if not settings.calibration_file else calibrations.File(settings.calibration_file)(own)
+    return RescoreSuite(parsed, checks, own, settings)
+
+
+@dataclass(slots=True)
+class RescoreOutcome:
+    """The result of a run."""
+
+    figures: RunFigures
+    done: int = 0
+    """Logs that were evaluated."""
+    failed: int = 0
+    """Evaluations that failed."""
+    errors: list[DataError] = field(default_factory=list)
+    """One for each log that could not be read."""
+    seconds: float = 0.0
+
+
+def process_count(jobs: int, logs: int) -> int:
+    """The number of processes for so many logs; 0 to evaluate in this one."""
+    count = jobs or (os.cpu_count() or 1)
+    return count if count > 1 and (logs >= _LONG or jobs > 1) else 0
+
+
+Batches = Callable[[Settings, ExitStack], Iterator[ScoredBatch]]
+"""Evaluates with these settings; what it opens is closed with the stack."""
+
+
+def local_batches(
+    suite: RescoreSuite, items: Iterator[Item], logs: int, processes: int, checkpoint: Checkpoint | None = None
+) -> Batches:
+    """Evaluates `logs` items in so many processes (0: in this one): each batch as soon as it is there, or with a
+    `checkpoint` in the order of the items, those that it has already first. Batches are so small that a kill costs
+    about a hundredth of the run."""
+
+    def batches(settings: Settings, stack: ExitStack) -> Iterator[ScoredBatch]:
+        workers = Workers(suite.names, settings, processes, stack)
+        under_way = 1 + (processes if checkpoint is None else workers.ahead)
+        size = max(1, min(BATCH, int(_LOST * logs / under_way)))
+        if checkpoint is None:
+            return score_batches(items, workers, size, in_order=False)
+        return resumed_batches(items, checkpoint, lambda rest: score_batches(rest, workers, size))
+
+    return batches
+
+
+def ray_batches(
+    suite: RescoreSuite, cluster: RayCluster, logs: int, source: RaySource, checkpoint: Checkpoint | None = None
+) -> Batches:
+    """The same on a cluster of Ray."""
+
+    def batches(settings: Settings, _: ExitStack) -> Iterator[ScoredBatch]:
+        size = task_size(logs, cluster.workers, _LOST)
+        evaluate = partial(
+            evaluate_on_ray, cluster, RayJob(suite.names, settings, source, size, in_order=checkpoint is not None)
+        )
+        if checkpoint is None:
+            return evaluate(source.items)
+        return resumed_batches(source.items, checkpoint, evaluate)
+
+    return batches
+
+
+def run_suite(
+    suite: RescoreSuite,
+    evaluate: Batches,
+    write: Callable[[Sequence[ScoredRow]], None],
+    progress: Callable[[int], None] | None = None,
+    *,
+    parallel: bool,
+    target: Path | None = None,
+) -> RescoreOutcome:
+    """Calls `write` with the scores of each batch that `evaluate` gives, in `parallel` or in this process. The judge's
+    replies are kept beside the file `target` until the end.
+
+    Raises SettingError for a judge that is not usable.
+    """
+    outcome = RescoreOutcome(RunFigures(check.name for check in suite.checks))
+    started = time.monotonic()
+    settings = suite.settings
+    calibrated = {one.name: other for one, other in zip(suite.own, suite.checks, strict=True) if one is not other}
+    with ExitStack() as stack:
+        if suite.asks_judge:
+            settings = prepare_judge(settings, target, parallel, stack)
+        for batch in evaluate(settings, stack):
+            rows = [_labelled(line, calibrated) for line in batch.lines if isinstance(line, ScoredRow)]
+            write(rows)
+            outcome.figures.add_time(batch.seconds)
+            for row in rows:
+                outcome.figures.add(row.scores)
+                outcome.failed += sum(score.error is not None for score in row.scores.values())
+            outcome.errors += [line for line in batch.lines if isinstance(line, DataError)]
+            outcome.done += len(rows)
+            if progress is not None:
+                progress(len(batch.lines))
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+def _labelled(line: ScoredRow, calibrated: Mapping[str, Evaluator]) -> ScoredRow:
+    """The row with its scores under the calibrated thresholds, and with the probability with which the evaluators saw a
+    request like this one: that of its log."""
+    probability = line.row.trace.sampling_probability
+    scores = {
+        name: replace(under(calibrated[name], score) if name in calibrated else score, sampling_probability=probability)
+        for name, score in line.scores.items()
+    }
+    return ScoredRow(line.row, scores)

@@ -1,0 +1,107 @@
+"""Makes a run's span OpenTelemetry's current one while the run's own code works, and finds the run around a call.
+
+A span of an HTTP client then hangs below it, and `traceparent` goes out. The place where a span is attached must also
+detach it: in the same thread or task, and before the application's next statement. A token of another context is
+refused by Python and then has no effect: nothing is logged, and nothing of that context changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from typing import TypeAlias
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace as otel
+from opentelemetry.context import Context
+from opentelemetry.trace import Span
+
+from ragtrace.capture.on_off import is_on
+from ragtrace.capture.request import Place, Run
+
+_PLACE = otel_context.create_key("ragtrace-place")
+_EXPECTED = otel_context.create_key("ragtrace-expected-start")
+_NOWHERE = object()
+Attachment: TypeAlias = Token[Context]
+"""What `detach` takes back."""
+_runtime = otel_context._RUNTIME_CONTEXT
+_variable = getattr(_runtime, "_current_context", None)
+current_context: Callable[[], Context] = _runtime.get_current
+_set_context: Callable[[Context], Attachment] = _runtime.attach
+if isinstance(_variable, ContextVar):  # its own methods, without a call around them: a request asks twenty times
+    current_context, _set_context = _variable.get, _variable.set
+
+
+def attach(run: Run | None) -> Attachment | None:
+    """Make the run's span the current one. Returns None if it is already, and for no run."""
+    if run is None:
+        return None
+    base, place = current_context(), run.place
+    if place is None:
+        place = run.place = Place(run)
+    elif base.get(_PLACE) is place:
+        return None
+    origin, context = place.latest
+    if origin is not base:
+        context = otel.set_span_in_context(run.span, Context({**base, _PLACE: place}))
+        place.latest = (base, context)
+    return _set_context(context)
+
+
+def detach(token: Attachment | None) -> None:
+    """Undo `attach`. Has no effect in another thread or task than the one that attached."""
+    if token is None:
+        return
+    try:
+        _runtime.detach(token)
+    except (ValueError, RuntimeError):
+        return  # another context, or a second time; OpenTelemetry's own `detach` would log it as an error
+
+
+def expect_start() -> Attachment:
+    """Mark the context: the run that starts next may be attached, because the caller detaches it with this token."""
+    context = current_context()
+    return _set_context(Context({**context, _EXPECTED: context.get(_PLACE, _NOWHERE)}))
+
+
+def attach_expected(run: Run | None) -> None:
+    """Attach a run that has just started, where a caller expects it. What the run itself starts is not expected."""
+    context = current_context()
+    if run is not None and context.get(_EXPECTED) is context.get(_PLACE, _NOWHERE):
+        attach(run)
+
+
+def run_here() -> Run | None:
+    """The run that this code belongs to, as long as its request is open."""
+    place = current_context().get(_PLACE)
+    return place.run if isinstance(place, Place) else None
+
+
+def below(run: Run) -> Context:
+    """The context in which a run below `run` starts: that of a span which the application's code in `run` has opened
+    around the call, else that of `run`."""
+    context = otel_context.get_current()
+    place, span = context.get(_PLACE), run.span
+    if place is not None and place is run.place:
+        inner = otel.get_current_span(context)
+        if inner is not span and inner.is_recording():
+            span = inner
+    return otel.set_span_in_context(span, Context())
+
+
+def outside() -> tuple[Span, Context | None]:
+    """The span around a new request, and the context to start its root in; None stands for the current context.
+
+    A task that outlives the request in which it was created still has that request's span: it is not around the next.
+    """
+    span = otel.get_current_span()
+    place = current_context().get(_PLACE)
+    if not isinstance(place, Place) or span.get_span_context() is not place.span_context:
+        return span, None
+    return place.outside, otel.set_span_in_context(place.outside)
+
+
+def is_suppressed() -> bool:
+    """True where ragtrace is switched off, or OpenTelemetry's instrumentation is suppressed, e.g. by OpenInference's
+    `suppress_tracing`."""
+    return not is_on() or bool(current_context().get(otel_context._SUPPRESS_INSTRUMENTATION_KEY))

@@ -1,0 +1,197 @@
+"""Turns a request that has ended into a `Trace`."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Mapping, Sequence
+
+from ragtrace import semconv
+from ragtrace.capture import timing
+from ragtrace.capture.fragments import shown_documents
+from ragtrace.capture.request import Request, Run
+from ragtrace.capture.session_chunks import earlier_chunks
+from ragtrace.records import DECLARED, Document, Facts, Trace
+from ragtrace.text.sanitizer import Sanitizer
+
+_WHOLE = (semconv.OP_WORKFLOW, semconv.OP_AGENT)
+_MAX_NAME = 1_000
+"""Characters of a name: a model, an application, a prompt version."""
+_MAX_STEP_CHARS = 500
+"""Characters of a tool call's arguments and of its result."""
+
+
+def trace_of(
+    root: Run,
+    error: BaseException | str | None,
+    cancelled: bool,
+    finished: int,
+    sanitizer: Sanitizer,
+    *,
+    from_spans: bool = False,
+) -> Trace:
+    """The trace of a request that is complete. `finished` is in Unix nanoseconds. `sanitizer` prepares the facts that
+    become labels of metrics and columns: they leave the process even where content stays. A request that is read
+    `from_spans` lists its spans, and is of the service that recorded them where it names no application."""
+    request = root.request
+    last = request.model_calls[-1] if request.model_calls else None
+    documents = tuple(request.sources or ())
+    earlier = earlier_chunks(request, documents)
+    context = root.span.get_span_context()
+    return Trace(
+        # Without an SDK there are no ids; evaluation wants one that samples like any other.
+        trace_id=context.trace_id or random.getrandbits(128),
+        span_id=context.span_id or random.getrandbits(64),
+        query=root.query or "",
+        documents=documents or earlier,
+        answer=root.answer or "",
+        reference=request.reference,
+        started=root.started / 1e9,
+        duration=(finished - root.started) / 1e9,
+        error=None if error is None else error if isinstance(error, str) else type(error).__name__,
+        attributes={key: value for key, value in request.metadata.items() if isinstance(key, str)},
+        facts=_facts(root, last, sanitizer, cancelled=cancelled, earlier_turns=bool(earlier), from_spans=from_spans),
+    )
+
+
+def complete(root: Run) -> None:
+    """Adds to a root, before its span ends, what only the runs below it know: question, answer, time of the first
+    chunk, and the documents that the model received."""
+    request = root.request
+    if root.query is None or root.answer is None:
+        _take_over_parts(root)
+    root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
+    if root.answer is None and request.model_calls:
+        last = request.model_calls[-1]
+        root.answer = last.answer or "".join(last.chunks) or None
+    if not root.first_chunk:
+        root.first_chunk = next((call.first_chunk for call in reversed(request.model_calls) if call.first_chunk), 0)
+    if request.sources is None and request.fragments:
+        request.sources = shown_documents(root)
+    elif request.sources is None:
+        request.sources = seen_documents(request)
+        if not any(run.documents for run in (*request.retrieved, *request.tool_calls)):
+            root.documents = request.sources or root.documents  # no other span holds them
+
+
+def _take_over_parts(root: Run) -> None:
+    """Gives a root that says less the question of the first chain, engine or agent directly below it, and the answer of
+    the last one: a framework's call inside a request by hand."""
+    parts = [run for run, _ in root.request.finished if run.parent is root and run.operation in _WHOLE]
+    if root.query is None:
+        root.query = next((run.query for run in parts if run.query), None)
+    if root.answer is None:
+        root.answer = next((run.answer for run in reversed(parts) if run.answer), None)
+
+
+def seen_documents(request: Request) -> tuple[Document, ...]:
+    """The documents that the model received, each once: the result of the last reranking, else the results of the
+    outermost retrievals together; and what the steps and tools of the request made of them.
+
+    A step that returns some of the documents before it has chosen from them, e.g. graded or reranked them. What was
+    returned after the last model call started counts only where nothing else is known: the model did not see it."""
+    outer = [run for run in request.retrieved if run.documents is not None and not _inside_retrieval(run)]
+    reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
+    groups: list[Sequence[Document]] = [run.documents or () for run in reranked[-1:] or outer]
+    calls = len(request.model_calls)
+    passed = [documents for started, documents in request.passed if started < calls or not calls]
+    if not passed and not any(groups):
+        passed = [documents for _, documents in request.passed]
+    for documents in passed:
+        groups = _after_step(groups, documents)
+    if len(groups) == 1:
+        return tuple(groups[0])
+    by_id = {document.id: document for group in reversed(groups) for document in reversed(group)}
+    return tuple(reversed(by_id.values()))
+
+
+def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document]) -> list[Sequence[Document]]:
+    """Returns the groups of documents after a step that returned `documents`: they replace the groups that they were
+    chosen from."""
+    ids = {document.id for document in documents}
+    ids_by_group = [{document.id for document in group} for group in groups]
+    replaced = [ids <= own for own in ids_by_group]
+    if not any(replaced) and ids <= set().union(*ids_by_group):
+        replaced = [bool(ids & own) for own in ids_by_group]
+    return [*(group for group, old in zip(groups, replaced, strict=True) if not old), documents]
+
+
+def _inside_retrieval(run: Run) -> bool:
+    above = run.parent
+    while above is not None:
+        if above.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+            return True
+        above = above.parent
+    return False
+
+
+def _facts(
+    root: Run, last: Run | None, sanitizer: Sanitizer, *, cancelled: bool, earlier_turns: bool, from_spans: bool
+) -> Facts:
+    request = root.request
+    app, env, prompt_version, tenant = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
+    usage = timing.usage_by_model(request.model_calls)
+    context = root.span.get_span_context()
+    return Facts(
+        app=app or _declared(request.service, sanitizer),
+        env=env,
+        prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version,
+        tenant=tenant,
+        name=root.name,
+        session_id=request.session,
+        user_id=request.user,
+        tags=tuple(request.tags),
+        model=_word(last, semconv.REQUEST_MODEL, sanitizer),
+        provider=_word(last, semconv.PROVIDER, sanitizer),
+        response_id=_word(last, semconv.RESPONSE_ID, sanitizer),
+        finish_reason=last.finish_reason if last is not None else None,
+        retrievals=len(request.retrieved) or int(bool(request.sources)),
+        chunks_of_earlier_turns=earlier_turns,
+        stages=timing.seconds_by_stage(request.stage_times),
+        time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),
+        input_tokens=sum(read for read, _ in usage.values()) if usage else None,
+        output_tokens=sum(written for _, written in usage.values()) if usage else None,
+        usage=_sendable_usage(usage, sanitizer) if len(usage) > 1 else {},
+        steps=tuple(_step(call) for call in request.tool_calls),
+        cancelled=cancelled,
+        unrecorded=not context.trace_flags.sampled,
+        trace_state=context.trace_state.get(semconv.TRACE_STATE_MEMBER, "") if context.trace_state else "",
+        spans=timing.spans(root, request.finished) if from_spans else (),
+        from_spans=from_spans,
+    )
+
+
+def _declared(value: object, sanitizer: Sanitizer) -> str | None:
+    return sanitizer.text(value, _MAX_NAME) if isinstance(value, (str, int, float)) and value != "" else None
+
+
+def _word(call: Run | None, name: str, sanitizer: Sanitizer) -> str | None:
+    value = call.attributes.get(name) if call is not None else None
+    return sanitizer.text(value, _MAX_NAME) if isinstance(value, str) else None
+
+
+def _sendable_usage(usage: Mapping[str, tuple[int, int]], sanitizer: Sanitizer) -> dict[str, tuple[int, int]]:
+    """The usage by the models' names as they leave the process. Models whose names become equal are added up."""
+    sums: dict[str, tuple[int, int]] = {}
+    for model, (read, written) in usage.items():
+        name = sanitizer.text(model, _MAX_NAME)
+        before = sums.get(name, (0, 0))
+        sums[name] = (before[0] + read, before[1] + written)
+    return sums
+
+
+def _step(call: Run) -> dict[str, str]:
+    """A tool call as `looping_tool_calls` reads it. A call that has not ended has no result."""
+    step = {"tool": call.name, "args": _brief(call.query or "")}
+    if call.answer is not None:
+        step["result"] = _brief(call.answer)
+    elif call.failure is not None:
+        step["result"] = f"error: {call.failure}"
+    return step
+
+
+def _brief(text: str) -> str:
+    """The text, or its beginning with a checksum of the whole: two long texts with one beginning stay different."""
+    if len(text) <= _MAX_STEP_CHARS:
+        return text
+    return f"{text[: _MAX_STEP_CHARS - 12]}... {zlib.crc32(text.encode('utf-8', 'replace')):08x}"

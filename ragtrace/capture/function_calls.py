@@ -1,0 +1,346 @@
+"""Calls of decorated functions: what they were given, what they returned, yielded or raised."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.capture import current, manual
+from ragtrace.capture.content_blocks import tool_definitions
+from ragtrace.capture.model_messages import last_question
+from ragtrace.capture.plain_values import chunk_text, documents_of, field_of, messages_of, reply_of
+from ragtrace.capture.provider_replies import finish_reason, token_counts, write_counts
+from ragtrace.capture.reaper import reaper
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.reply_streams import is_coroutine, is_stream, substitute_manager, substitute_stream
+from ragtrace.capture.request import Run
+from ragtrace.records import Document
+from ragtrace.text.sanitizer import sendable
+
+_QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
+_MANAGERS = ("StreamManager", "ContextManager")
+"""How the classes of clients end whose streams begin where they are entered."""
+_MAX_ITEMS = 10_000
+"""Items of a stream that are kept until its end, where they are no pieces of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecoratedFunction:
+    """A function under one of the decorators."""
+
+    operation: str
+    name: str
+    model: str | None
+    parameters: tuple[str, ...]
+    """The names of its parameters by position."""
+    skip: int
+    """1 for a method, whose first parameter is its object."""
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by their names."""
+        positional, names = args[self.skip :], self.parameters[self.skip :]
+        further = {f"argument_{i}": value for i, value in enumerate(positional[len(names) :], len(names))}
+        return {**dict(zip(names, positional, strict=False)), **further, **kwargs}
+
+
+def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FunctionCall | None:
+    """Open the span of a call. None where nothing is recorded. Never raises."""
+    recorder = manual.active_recorder()
+    if recorder is None:
+        return None
+    try:
+        arguments = decorated.arguments(args, kwargs)
+        model = field_of(arguments, "model") if decorated.operation == semconv.OP_CHAT else None
+        model = sendable(model, 256) if isinstance(model, str) else decorated.model
+        run = manual.start_run(recorder, decorated.operation, decorated.name, target=model)
+        if run is None:
+            return None
+        _read_arguments(recorder, run, arguments, model)
+        return FunctionCall(recorder, run)
+    except Exception:  # noqa: BLE001 nothing of ours may reach the application
+        recorder.failed(decorated.name)
+        return None
+
+
+def _read_arguments(recorder: Recorder, run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
+    subject = next((arguments[name] for name in _QUERY_NAMES if name in arguments), None)
+    if subject is None:
+        subject = next(iter(arguments.values()), None)
+    if run.operation == semconv.OP_RETRIEVAL:
+        run.query = None if subject is None else sendable(subject)
+        run.attributes[semconv.DATA_SOURCE_ID] = run.name
+    elif run.operation == semconv.OP_TOOL:
+        run.query = sendable(dict(arguments))
+        run.attributes[semconv.TOOL_NAME] = run.name
+        if recorder.capture.openinference:
+            run.attributes[semconv.OI_TOOL_NAME] = run.name
+    else:
+        manual.describe_model(recorder, run, model)
+        run.messages = messages_of(subject)
+        run.tools = tool_definitions(arguments.get("tools"))
+        if run.parent is None:
+            run.query = last_question(run.messages)
+
+
+class FunctionCall:
+    """One call in progress."""
+
+    __slots__ = ("_items", "_last", "_recorder", "_run")
+
+    def __init__(self, recorder: Recorder, run: Run) -> None:
+        self._recorder, self._run = recorder, run
+        self._items: list[Any] = []
+        self._last: deque[Any] = deque(maxlen=4)
+        """The pieces of a stream that are no plain texts: the first and the last ones say model, tokens and reason."""
+
+    # --- calls that return -------------------------------------------------------------------------------
+
+    def result_of(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function; returns its result, or a stream that reads it where it is one."""
+        with self._as_current():
+            result = function(*args, **kwargs)
+        if is_coroutine(result):
+            return self.awaited(result)
+        return self._returned(result)
+
+    async def awaited(self, awaitable: Awaitable[Any]) -> Any:
+        """Await the function's result."""
+        with self._as_current():
+            result = await awaitable
+        return self._returned(result)
+
+    @contextmanager
+    def _as_current(self) -> Iterator[None]:
+        """The call is the current one, and an exception ends it."""
+        token = current.attach(self._run)
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+
+    def _returned(self, result: Any) -> Any:
+        if is_stream(result):
+            self.begin_stream()
+            return substitute_stream(result, self)
+        if type(result).__name__.endswith(_MANAGERS):
+            self.begin_stream()
+            return substitute_manager(result, self)
+        self.finish(result)
+        return result
+
+    def enter(self, function: Callable[[], Any]) -> Any:
+        """Enter a manager."""
+        with self._as_current():
+            stream = function()
+        return self._follow(stream)
+
+    async def aenter(self, function: Callable[[], Awaitable[Any]]) -> Any:
+        """Enter an asynchronous manager."""
+        with self._as_current():
+            stream = await function()
+        return self._follow(stream)
+
+    def _follow(self, stream: Any) -> Any:
+        """What a manager gave, with its pieces read on their way. All helpers of the clients' streams, e.g. Anthropic's
+        `text_stream`, take them from `_iterator`."""
+        inner = getattr(stream, "_iterator", None)
+        if is_stream(inner):
+            stream._iterator = substitute_stream(inner, self)
+        elif is_stream(stream):
+            return substitute_stream(stream, self)
+        else:
+            self.finish(None)  # e.g. a response that the application reads itself
+        return stream
+
+    # --- streams -----------------------------------------------------------------------------------------
+
+    def begin_stream(self) -> None:
+        """Prepare for a consumer that leaves the stream: `drop`, which ends the call then, must start no thread."""
+        reaper.start()
+
+    def relay(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Pass a generator through; what is sent and thrown reaches it."""
+        self.begin_stream()
+        step: Callable[[Any], Any] = inner.send
+        value: Any = None
+        while True:
+            try:
+                chunk = self.step(step, value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                step, value = inner.send, (yield chunk)
+            except GeneratorExit:
+                try:
+                    inner.close()
+                finally:
+                    self.drop()
+                raise
+            except BaseException as error:  # noqa: BLE001 the function decides how it is handled
+                step, value = inner.throw, error
+
+    def step(self, step: Callable[[Any], Any], value: Any) -> Any:
+        """The next piece of a stream. Raises what the stream raises, StopIteration at its end."""
+        token = current.attach(self._run)
+        try:
+            chunk = step(value)
+        except (StopIteration, StopAsyncIteration):
+            self.finish_stream()
+            raise
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        self._record(chunk)
+        return chunk
+
+    async def astep(self, step: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
+        """The next piece of an asynchronous stream. Raises what it raises, StopAsyncIteration at its end."""
+        token = current.attach(self._run)
+        try:
+            chunk = await step(value)
+        except StopAsyncIteration:
+            self.finish_stream()
+            raise
+        except BaseException as error:
+            self.fail(error)
+            raise
+        finally:
+            current.detach(token)
+        self._record(chunk)
+        return chunk
+
+    def _record(self, chunk: Any) -> None:
+        try:
+            if self._run.operation == semconv.OP_CHAT:
+                if not isinstance(chunk, str):
+                    whole = getattr(chunk, "chunk", chunk)  # OpenAI's helper tells of each chunk by an event
+                    if not self._items:
+                        self._items.append(whole)
+                    self._last.append(whole)
+                self._recorder.chunk(self._run, chunk_text(chunk))
+            elif len(self._items) < _MAX_ITEMS:
+                self._items.append(chunk)
+        except Exception:  # noqa: BLE001 nothing of ours may reach the application
+            self._recorder.failed("stream")
+
+    # --- ends --------------------------------------------------------------------------------------------
+
+    def finish(self, result: Any) -> None:
+        """End the call with its result."""
+        try:
+            _READERS[self._run.operation](self._recorder, self._run, result)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("result")
+        self._end()
+
+    def finish_stream(self) -> None:
+        """End a stream that was read to its end."""
+        self._read_stream()
+        self._end()
+
+    def fail(self, error: BaseException) -> None:
+        """End the call with an exception; of a stream, what was yielded before it is kept."""
+        self._read_stream()
+        self._end(error)
+
+    def drop(self) -> None:
+        """End a stream that its consumer left. May be called from a finalizer."""
+        reaper.drop(self._recorder, self._drop)
+
+    def _drop(self) -> None:
+        if self._recorder.knows(self._run.key):
+            self._read_stream()
+            self._end(cancelled=True)
+
+    def _read_stream(self) -> None:
+        run = self._run
+        try:
+            if run.operation != semconv.OP_CHAT:
+                if self._items:
+                    _READERS[run.operation](self._recorder, run, self._items)
+                return
+            run.answer = "".join(run.chunks) or None
+            for chunk in (*self._items, *self._last):
+                _read_model_reply(self._recorder, run, chunk)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("stream")
+
+    def _end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
+        try:
+            manual.end_run(self._recorder, self._run, error, cancelled)
+        except Exception:  # noqa: BLE001 as above
+            self._recorder.failed("end")
+
+
+# --- what a function returned ----------------------------------------------------------------------------
+
+
+def _read_documents(_recorder: Recorder, run: Run, result: Any) -> None:
+    run.documents = documents_of(result)
+
+
+def _read_tool_result(_recorder: Recorder, run: Run, result: Any) -> None:
+    run.answer = None if result is None else sendable(result)
+    items = result if isinstance(result, (list, tuple)) else [result]
+    if items and all(map(_is_document, items)):
+        run.documents = documents_of(items)
+        run.request.passed.append((len(run.request.model_calls), run.documents))
+
+
+def _is_document(item: Any) -> bool:
+    return isinstance(item, Document) or _has(item, "page_content") or _has(item, "node", "score")
+
+
+def _has(item: Any, *names: str) -> bool:
+    try:
+        return all(hasattr(item, name) for name in names)
+    except Exception:  # noqa: BLE001 an application's object whose attributes raise
+        return False
+
+
+def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
+    if (response := field_of(result, "http_response")) is not None and _has(result, "parse"):
+        if not field_of(response, "is_closed"):
+            return  # a stream that the application has not read yet
+        result = result.parse()  # of a client's raw response, which keeps what it has parsed
+    message = reply_of(result)
+    if message is None:
+        return
+    run.answer = message.text or None
+    if message.calls:
+        run.reply = [message]
+    _read_model_reply(recorder, run, result[-1] if isinstance(result, tuple) and result else result)
+
+
+def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
+    """Read tokens, model, id and finish reason of a client's reply, or of a piece of it."""
+    if reply is None or isinstance(reply, str):
+        return
+    write_counts(run.attributes, token_counts(reply), recorder.capture.openinference)
+    reason = finish_reason(reply)
+    if reason:
+        run.finish_reason = reason
+        run.attributes[semconv.FINISH_REASONS] = (reason,)
+    source = field_of(reply, "response", "message") if field_of(reply, "model") is None else reply
+    for name, key in ((semconv.RESPONSE_MODEL, "model"), (semconv.RESPONSE_ID, "id")):
+        value = field_of(source, key) if source is not None else None
+        if isinstance(value, str) and value:
+            run.attributes[name] = sendable(value, 256)
+    if semconv.RESPONSE_MODEL in run.attributes and semconv.REQUEST_MODEL not in run.attributes:
+        manual.describe_model(recorder, run, run.attributes[semconv.RESPONSE_MODEL])
+
+
+_READERS: dict[str, Callable[[Recorder, Run, Any], None]] = {
+    semconv.OP_RETRIEVAL: _read_documents,
+    semconv.OP_TOOL: _read_tool_result,
+    semconv.OP_CHAT: _read_reply,
+}

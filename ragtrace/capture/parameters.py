@@ -1,0 +1,142 @@
+"""Reads the settings of a model call, and its server, by name. Other fields hold credentials."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragtrace import semconv
+from ragtrace.capture.adapters import number
+from ragtrace.capture.content import Attributes
+from ragtrace.text.sanitizer import dumps
+
+_ATTRIBUTES = {
+    "temperature": semconv.REQUEST_TEMPERATURE,
+    "top_p": semconv.REQUEST_TOP_P,
+    "topP": semconv.REQUEST_TOP_P,
+    "p": semconv.REQUEST_TOP_P,
+    "top_k": semconv.REQUEST_TOP_K,
+    "topK": semconv.REQUEST_TOP_K,
+    "k": semconv.REQUEST_TOP_K,
+    "frequency_penalty": semconv.REQUEST_FREQUENCY_PENALTY,
+    "frequencyPenalty": semconv.REQUEST_FREQUENCY_PENALTY,
+    "presence_penalty": semconv.REQUEST_PRESENCE_PENALTY,
+    "presencePenalty": semconv.REQUEST_PRESENCE_PENALTY,
+    "max_tokens": semconv.REQUEST_MAX_TOKENS,
+    "max_completion_tokens": semconv.REQUEST_MAX_TOKENS,
+    "max_output_tokens": semconv.REQUEST_MAX_TOKENS,
+    "max_tokens_to_sample": semconv.REQUEST_MAX_TOKENS,
+    "max_new_tokens": semconv.REQUEST_MAX_TOKENS,
+    "maxTokens": semconv.REQUEST_MAX_TOKENS,
+    "num_predict": semconv.REQUEST_MAX_TOKENS,
+    "seed": semconv.REQUEST_SEED,
+    "random_seed": semconv.REQUEST_SEED,
+    "n": semconv.REQUEST_CHOICES,
+    "candidate_count": semconv.REQUEST_CHOICES,
+    "num_generations": semconv.REQUEST_CHOICES,
+    "num_completions": semconv.REQUEST_CHOICES,
+    "stop": semconv.REQUEST_STOP,
+    "stop_sequences": semconv.REQUEST_STOP,
+    "stopSequences": semconv.REQUEST_STOP,
+    "stop_words": semconv.REQUEST_STOP,
+}
+"""OpenTelemetry's attribute by the names in all providers' requests."""
+_WORDS = (
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "service_tier",
+    "stream",
+    "logprobs",
+    "top_logprobs",
+)
+"""Further settings of OpenInference's list, for which OpenTelemetry has no name."""
+_NESTED = frozenset(
+    {"model_kwargs", "additional_kwargs", "generate_kwargs", "generation_config", "inferenceConfig", "options"}
+)
+"""Mappings that hold further settings."""
+_WHOLE = frozenset({semconv.REQUEST_MAX_TOKENS, semconv.REQUEST_SEED, semconv.REQUEST_CHOICES})
+_ADDRESSES = (
+    "base_url",
+    "api_base",
+    "openai_api_base",
+    "azure_endpoint",
+    "anthropic_api_url",
+    "groq_api_base",
+    "endpoint_url",
+    "endpoint",
+    "inference_server_url",
+    "server_url",
+    "host",
+)
+_ADDRESS_NAMES = frozenset(_ADDRESSES)
+_PORTS = {"http": 80, "https": 443}
+
+
+def request_attributes(parameters: Iterable[Mapping[str, Any]], model: str | None, openinference: bool) -> Attributes:
+    """Returns the settings of a model call under OpenTelemetry's names and, if wanted, as OpenInference's JSON, there
+    under the provider's names. The first of several mappings that names a setting counts."""
+    attributes: Attributes = {}
+    settings: dict[str, Any] = {"model": model} if model else {}
+    for mapping in parameters:
+        _read(mapping, attributes, settings)
+    if openinference and attributes:
+        attributes[semconv.OI_PARAMETERS] = dumps(settings)
+    return attributes
+
+
+def _read(fields: Mapping[str, Any], attributes: Attributes, settings: dict[str, Any], depth: int = 0) -> None:
+    """By the fields' names, not by ours: a request has few settings, and there are many names for them."""
+    nested = []
+    for name, value in fields.items():
+        if value is None:
+            continue
+        attribute = _ATTRIBUTES.get(name)
+        if attribute is not None:
+            if attribute not in attributes and (read := _value(attribute, value)) is not None:
+                attributes[attribute] = read
+                is_plain = isinstance(value, (str, int, float))  # others, e.g. Decimal, are no JSON
+                settings[name] = list(read) if isinstance(read, tuple) else value if is_plain else read
+        elif name in _WORDS and isinstance(value, (str, bool, int)):
+            settings.setdefault(name, value)
+        elif name in _NESTED and isinstance(value, Mapping):
+            nested.append(value)
+    for mapping in nested if depth < 2 else ():
+        _read(mapping, attributes, settings, depth + 1)
+
+
+def _value(attribute: str, value: Any) -> float | int | tuple[str, ...] | None:
+    if attribute == semconv.REQUEST_STOP:
+        return _texts(value) or None
+    read = number(value)
+    return int(read) if read is not None and attribute in _WHOLE else read
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, (list, tuple)) else ()
+
+
+def server_attributes(places: Iterable[Mapping[str, Any]]) -> Attributes:
+    """Returns the address and the port of the server that is named in the first of these settings that names one."""
+    for fields in places:
+        for name in () if _ADDRESS_NAMES.isdisjoint(fields) else _ADDRESSES:
+            if isinstance(address := fields.get(name), str) and address and (server := _server(address)):
+                return dict(server)
+    return {}
+
+
+@functools.lru_cache(maxsize=256)
+def _server(address: str) -> tuple[tuple[str, Any], ...]:
+    """Host and port alone: a URL may hold a user and a password, and its path a key."""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return ()
+    if not host:
+        return ()
+    return ((semconv.SERVER_ADDRESS, host), *(((semconv.SERVER_PORT, port),) if port else ()))

@@ -1,0 +1,297 @@
+"""Reads what a model's reply says of itself, in the shapes of all providers: its tokens and why it stopped.
+
+A reply is a mapping or an object; frameworks pass it on as the provider's client built it, and some put it into another
+one. Fields are read by name only, and nothing is ever called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ragtrace import semconv
+from ragtrace.capture.content import Attributes
+
+Counts = dict[str, int]
+"""Numbers of tokens by OpenTelemetry's attribute, and the total under OpenInference's."""
+
+_OI_NAMES = {
+    semconv.INPUT_TOKENS: semconv.OI_TOKENS_PROMPT,
+    semconv.OUTPUT_TOKENS: semconv.OI_TOKENS_COMPLETION,
+    semconv.CACHE_READ_TOKENS: semconv.OI_TOKENS_CACHE_READ,
+    semconv.CACHE_WRITE_TOKENS: semconv.OI_TOKENS_CACHE_WRITE,
+    semconv.REASONING_TOKENS: semconv.OI_TOKENS_REASONING,
+    semconv.AUDIO_INPUT_TOKENS: semconv.OI_TOKENS_AUDIO_INPUT,
+    semconv.AUDIO_OUTPUT_TOKENS: semconv.OI_TOKENS_AUDIO_OUTPUT,
+}
+USAGE_ATTRIBUTES = tuple(_OI_NAMES)
+"""OpenTelemetry's attributes of tokens that can be added up over several model calls."""
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    semconv.INPUT_TOKENS: (
+        "prompt_tokens",  # OpenAI and all that speak its protocol
+        "prompt_token_count",  # Gemini, Vertex AI; Llama on Bedrock
+        "promptTokenCount",
+        "prompt_eval_count",  # Ollama
+        "input_token_count",  # watsonx
+        "inputTokenCount",  # metrics of Bedrock's streams
+        "inputTextTokenCount",  # Titan on Bedrock
+    ),
+    semconv.OUTPUT_TOKENS: (
+        "completion_tokens",
+        "candidates_token_count",
+        "candidatesTokenCount",
+        "generation_token_count",
+        "generated_token_count",
+        "eval_count",
+        "output_tokens",
+        "outputTokens",
+        "outputTokenCount",
+        "tokenCount",
+    ),
+    semconv.OI_TOKENS_TOTAL: ("total_tokens", "total_token_count", "totalTokenCount", "totalTokens"),
+    semconv.CACHE_READ_TOKENS: (
+        "cache_read_input_tokens",  # Anthropic
+        "cacheReadInputTokens",  # Bedrock
+        "cacheReadInputTokenCount",
+        "cached_content_token_count",
+        "cachedContentTokenCount",
+        "prompt_cache_hit_tokens",  # DeepSeek
+        "cached_tokens",
+    ),
+    semconv.CACHE_WRITE_TOKENS: (
+        "cache_creation_input_tokens",
+        "cache_write_input_tokens",  # LangChain's older models of Bedrock
+        "cacheWriteInputTokens",
+        "cacheWriteInputTokenCount",
+    ),
+    semconv.REASONING_TOKENS: ("thoughts_token_count", "thoughtsTokenCount", "reasoning_tokens"),
+}
+_WITHOUT_CACHE = ("input_tokens", "inputTokens")
+"""Anthropic and Bedrock count cached tokens apart: the convention's number of input tokens holds them all."""
+_APART_FROM_PROMPT = ("cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens")
+"""Beside OpenAI's `prompt_tokens` and without OpenAI's details, these are Bedrock's numbers, which it counts apart."""
+_WITHOUT_THOUGHTS = ("candidates_token_count", "candidatesTokenCount")
+"""Gemini counts its thoughts apart from the tokens of its candidates."""
+_INPUT_DETAILS = {
+    "cached_tokens": semconv.CACHE_READ_TOKENS,
+    "cache_read": semconv.CACHE_READ_TOKENS,
+    "cache_creation": semconv.CACHE_WRITE_TOKENS,
+    "cache_write_tokens": semconv.CACHE_WRITE_TOKENS,
+    "audio_tokens": semconv.AUDIO_INPUT_TOKENS,
+    "audio": semconv.AUDIO_INPUT_TOKENS,
+}
+_OUTPUT_DETAILS = {
+    "reasoning_tokens": semconv.REASONING_TOKENS,
+    "reasoning": semconv.REASONING_TOKENS,
+    "audio_tokens": semconv.AUDIO_OUTPUT_TOKENS,
+    "audio": semconv.AUDIO_OUTPUT_TOKENS,
+}
+_DETAILS: Mapping[str, Mapping[str, str]] = {
+    "prompt_tokens_details": _INPUT_DETAILS,  # OpenAI; Gemini: a list by modality
+    "promptTokensDetails": _INPUT_DETAILS,
+    "input_tokens_details": _INPUT_DETAILS,  # OpenAI's Responses API
+    "input_token_details": _INPUT_DETAILS,  # LangChain
+    "completion_tokens_details": _OUTPUT_DETAILS,
+    "candidates_tokens_details": _OUTPUT_DETAILS,
+    "candidatesTokensDetails": _OUTPUT_DETAILS,
+    "output_tokens_details": _OUTPUT_DETAILS,
+    "output_token_details": _OUTPUT_DETAILS,
+}
+_TOKEN_PLACES = (
+    "usage",
+    "usage_metadata",
+    "usageMetadata",
+    "token_usage",
+    "tokens",  # of Cohere's `meta`; what was billed is the second choice
+    "token_count",  # LangChain's model of Cohere
+    "billed_units",
+    "meta",
+    "metadata",  # the last event of Bedrock's streams
+    "response",  # the last event of Cohere's streams and of OpenAI's Responses API
+    "_raw_response",  # Vertex AI's client
+    "x_groq",
+    "data",
+    "message",
+    "amazon-bedrock-invocationMetrics",
+    "results",
+)
+_COUNTED = {name: kind for kind, names in _NAMES.items() for name in names}
+_FIELD_NAMES = frozenset((*_COUNTED, *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES))
+_REASONS = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "completionReason")
+_REASON_PLACES = (
+    "choices",
+    "candidates",
+    "results",
+    "generations",
+    "outputs",
+    "completions",
+    "messageStop",
+    "delta",
+    "incomplete_details",
+    "response",
+    "_raw_response",
+    "data",
+    "finishReason",
+)
+_REASON_NAMES = frozenset((*_REASONS, *_REASON_PLACES, "status", "reason"))
+_TOKEN_RANKS = {name: rank for rank, name in enumerate(_TOKEN_PLACES)}
+_REASON_RANKS = {name: rank for rank, name in enumerate(_REASON_PLACES)}
+_GEMINI_REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+"""Google's older client turns its enumeration into numbers."""
+_WITH_REASON = frozenset({"incomplete_details", "finishReason"})
+"""Places whose `reason` says why the model stopped; elsewhere a field of that name belongs to the application."""
+_MODALITY_NAMES = frozenset(("modality", "token_count", "tokenCount"))
+_MAX_PARTS = 40
+"""Parts of a reply that are looked at: an object that has a field of every name must not cost more."""
+
+
+def token_counts(reply: Any) -> Counts:
+    """Returns a reply's numbers of tokens; {} where it says nothing of them. Input tokens hold the cached ones, output
+    tokens the reasoning."""
+    counts: Counts = {}
+    for _, fields in _parts(reply, _TOKEN_RANKS, _FIELD_NAMES):
+        counts = {**_own_counts(fields), **counts}
+        if semconv.INPUT_TOKENS in counts and semconv.OUTPUT_TOKENS in counts:
+            # Not every provider gives a total, and some totals leave the cache out.
+            both = counts[semconv.INPUT_TOKENS] + counts[semconv.OUTPUT_TOKENS]
+            counts[semconv.OI_TOKENS_TOTAL] = max(both, counts.get(semconv.OI_TOKENS_TOTAL, 0))
+            break
+    return counts
+
+
+def _parts(reply: Any, ranks: Mapping[str, int], names: frozenset[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of a reply and of the parts that it holds at the places of `ranks`, with their places.
+
+    The nearest parts come first, and those with the lower rank."""
+    waiting: deque[tuple[str, Any]] = deque([("", reply)])
+    for _ in range(_MAX_PARTS):
+        if not waiting:
+            return
+        place, value = waiting.popleft()
+        try:
+            fields = _fields(value, names)
+        except Exception:  # noqa: BLE001 an application's object: it has no counts, and hides no others
+            continue
+        if fields:
+            yield place, fields
+            present = sorted((name for name in fields if name in ranks), key=ranks.__getitem__)
+            waiting.extend((name, below) for name in present if (below := _first(fields[name])) is not None)
+
+
+def _own_counts(fields: Mapping[str, Any]) -> Counts:
+    # Only the names that are present are looked at: a reply has few fields, and this module knows many names.
+    numbers = {name: _number(fields[name]) for name in fields if name in _FIELD_NAMES}
+    counts: Counts = {}
+    for name in _COUNTED if len(numbers) > 1 else numbers:
+        value = numbers.get(name)
+        if value is not None and name in _COUNTED:
+            counts.setdefault(_COUNTED[name], value)
+    uncached = next((value for name in _WITHOUT_CACHE if (value := numbers.get(name)) is not None), None)
+    if uncached is not None and semconv.INPUT_TOKENS not in counts:
+        cached = counts.get(semconv.CACHE_READ_TOKENS, 0) + counts.get(semconv.CACHE_WRITE_TOKENS, 0)
+        counts[semconv.INPUT_TOKENS] = uncached + cached
+    if semconv.OUTPUT_TOKENS in counts and any(numbers.get(name) is not None for name in _WITHOUT_THOUGHTS):
+        counts[semconv.OUTPUT_TOKENS] += counts.get(semconv.REASONING_TOKENS, 0)
+    for group in numbers:
+        if group in _DETAILS and fields[group] is not None:
+            _read_details(fields[group], _DETAILS[group], counts)
+    _add_cached_tokens(fields, counts)
+    return counts
+
+
+def _read_details(group: Any, kinds: Mapping[str, str], counts: Counts) -> None:
+    details = _by_modality(group) or _fields(group, frozenset(kinds))
+    for name, kind in kinds.items():
+        value = _number(details.get(name))
+        if value is not None:
+            counts[kind] = value
+
+
+def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
+    """Adds the cached tokens to the input's, where the reply's own numbers show that these do not hold them."""
+    cached = counts.get(semconv.CACHE_READ_TOKENS, 0) + counts.get(semconv.CACHE_WRITE_TOKENS, 0)
+    read = counts.get(semconv.INPUT_TOKENS)
+    if not cached or read is None:
+        return
+    apart = "prompt_tokens" in fields and "prompt_tokens_details" not in fields
+    apart = apart and any(name in fields for name in _APART_FROM_PROMPT)
+    total = counts.get(semconv.OI_TOKENS_TOTAL)
+    if apart or read < cached or total == read + counts.get(semconv.OUTPUT_TOKENS, 0) + cached:
+        counts[semconv.INPUT_TOKENS] = read + cached
+
+
+def _by_modality(details: Any) -> dict[str, Any]:
+    """Gemini's details: a list of a modality and its tokens."""
+    if not isinstance(details, (list, tuple)):
+        return {}
+    pairs = (_fields(item, _MODALITY_NAMES) for item in details)
+    return {_word(pair.get("modality")).lower(): pair.get("token_count") or pair.get("tokenCount") for pair in pairs}
+
+
+def write_counts(attributes: Attributes, counts: Counts, openinference: bool) -> None:
+    """Writes numbers of tokens into attributes, under OpenTelemetry's names and, if wanted, OpenInference's."""
+    for name, value in counts.items():
+        if name in _OI_NAMES:
+            attributes[name] = value
+        if openinference:
+            attributes[_OI_NAMES.get(name, name)] = value
+
+
+def finish_reason(reply: Any) -> str | None:
+    """Returns why the model stopped, in the provider's own word, or None. Of several answers the first counts."""
+    completed = False
+    for place, fields in _parts(reply, _REASON_RANKS, _REASON_NAMES):
+        for name in ("reason",) if place in _WITH_REASON else _REASONS:
+            word = _word(fields[name]) if name in fields else ""
+            if word:
+                return word
+        # OpenAI's Responses API gives a reason only where the answer is not complete; LangChain drops what is null.
+        is_response = "incomplete_details" in fields or fields.get("object") == "response"
+        completed |= is_response and fields.get("status") == "completed"
+    return "stop" if completed else None
+
+
+def _word(value: Any) -> str:
+    """A reason as text: a string, an enumeration's value or name, or Google's number."""
+    if isinstance(value, bool) or value is None:
+        return ""
+    word = getattr(value, "value", value)
+    if isinstance(word, str):
+        return word
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    return _GEMINI_REASONS[word] if isinstance(word, int) and 0 <= word < len(_GEMINI_REASONS) else ""
+
+
+def _fields(value: Any, names: frozenset[str]) -> Mapping[str, Any]:
+    """The fields of a mapping or an object. Messages of protocol buffers have attributes only."""
+    if isinstance(value, Mapping):
+        return value if type(value) is dict else dict(value)  # one that cannot be read raises here, and nowhere else
+    if value is None or isinstance(value, (str, bytes, int, float, list, tuple)):
+        return {}
+    own: dict[str, Any] = getattr(value, "__dict__", None) or {}
+    extra = getattr(value, "__pydantic_extra__", None)
+    fields = {**own, **extra} if isinstance(extra, dict) else own
+    if not names.isdisjoint(fields):
+        return fields
+    return {name: item for name in names if (item := getattr(value, name, None)) is not None}
+
+
+def _first(value: Any) -> Any:
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
+        return value[0] if value else None
+    return value
+
+
+def _number(value: Any) -> int | None:
+    """A number of tokens: Cohere sends 12.0, and the headers of Bedrock's replies are text."""
+    if type(value) is int:
+        return value if value >= 0 else None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        return None
+    return int(value)

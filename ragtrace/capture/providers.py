@@ -1,0 +1,57 @@
+"""Names of models' providers: the frameworks' own become OpenTelemetry's and OpenInference's."""
+
+from __future__ import annotations
+
+from ragtrace import semconv
+from ragtrace.capture.content import Attributes
+
+_NAMES = {
+    "azure": "azure.ai.openai",
+    "azure_openai": "azure.ai.openai",
+    "azure_ai": "azure.ai.inference",
+    "azure_inference": "azure.ai.inference",
+    "amazon_bedrock": "aws.bedrock",
+    "bedrock": "aws.bedrock",
+    "bedrock_converse": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "google_genai": "gcp.gemini",
+    "google_vertexai": "gcp.vertex_ai",
+    "vertex": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "mistralai": "mistral_ai",
+    "ibm": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
+"""OpenTelemetry's names for the providers that a framework calls otherwise."""
+_OPENINFERENCE: dict[str, tuple[str, str | None]] = {
+    "openai": ("openai", "openai"),
+    "azure.ai.openai": ("azure", "openai"),
+    "azure.ai.inference": ("azure", None),
+    "anthropic": ("anthropic", "anthropic"),
+    "cohere": ("cohere", "cohere"),
+    "mistral_ai": ("mistralai", "mistralai"),
+    "aws.bedrock": ("aws", None),
+    "gcp.gemini": ("google", None),
+    "gcp.vertex_ai": ("google", "vertexai"),
+    "ibm.watsonx.ai": ("ibm", None),
+    "x_ai": ("xai", None),
+}
+"""OpenInference's provider and system by OpenTelemetry's name; every other provider has one name in both."""
+
+
+def provider_name(name: str) -> str:
+    """Returns OpenTelemetry's name of a provider, which may be the framework's own."""
+    return _NAMES.get(name, name)
+
+
+def provider_attributes(provider: object, openinference: bool) -> Attributes:
+    """Returns the attributes of a model's provider, given by any framework's name or OpenTelemetry's."""
+    if not isinstance(provider, str) or not provider:
+        return {}
+    name = provider_name(provider)
+    attributes: Attributes = {semconv.PROVIDER: name}
+    if openinference:
+        attributes[semconv.OI_PROVIDER], system = _OPENINFERENCE.get(name, (name, None))
+        if system is not None:
+            attributes[semconv.OI_SYSTEM] = system
+    return attributes

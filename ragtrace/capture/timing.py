@@ -1,0 +1,109 @@
+"""Durations and token counts of a request, collected as its spans end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragtrace import semconv
+from ragtrace.capture.request import Request, Run
+
+STAGES = {
+    semconv.OP_RETRIEVAL: "retrieval",
+    semconv.OP_RERANK: "rerank",
+    semconv.OP_EMBEDDINGS: "embeddings",
+    semconv.OP_CHAT: "generation",
+    semconv.OP_TEXT: "generation",
+    semconv.OP_TOOL: "tool",
+}
+"""Stage by operation. A workflow has no stage: it is the whole request."""
+NO_DURATION = object()
+"""State of a run that was noted by hand when it was over: nobody knows how long it took."""
+_SPAN_FACTS = {
+    "model": semconv.REQUEST_MODEL,
+    "input_tokens": semconv.INPUT_TOKENS,
+    "output_tokens": semconv.OUTPUT_TOKENS,
+}
+_MAX_SPANS = 10_000
+"""Spans of a request whose durations are kept: a request that embeds a whole library must not fill the memory."""
+_MAX_LISTED = 200
+"""Spans of a request that its trace lists."""
+
+
+def record(request: Request, run: Run, finished: int) -> None:
+    """Record the duration of a span that ends at `finished` (Unix nanoseconds). Lists: several threads append."""
+    if len(request.finished) < _MAX_LISTED:
+        request.finished.append((run, finished))
+    stage = STAGES.get(run.operation)
+    if run.state is NO_DURATION:
+        return
+    if stage is not None and len(request.stage_times) < _MAX_SPANS and not _inside(run, stage):
+        request.stage_times.append((stage, max(0, finished - run.started)))
+
+
+def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> tuple[dict[str, object], ...]:
+    """The request's spans in the order of their starts, for a waterfall: `name`, `operation`, `start` (seconds after
+    the request's), `duration` (seconds), `parent` (index of the nearest listed span above, or None), and where known
+    `model`, `input_tokens`, `output_tokens`, `error`."""
+    ordered = sorted(finished, key=lambda each: (each[0].started, each[0] is not root))
+    places = {id(run): place for place, (run, _) in enumerate(ordered)}
+    return tuple(_span(root, run, end, places) for run, end in ordered)
+
+
+def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str, object]:
+    above = run.parent
+    while above is not None and id(above) not in places:
+        above = above.parent
+    span: dict[str, object] = {
+        "name": run.name,
+        "operation": run.operation,
+        "start": max(0, run.started - root.started) / 1e9,
+        "duration": max(0, end - run.started) / 1e9,
+        "parent": places[id(above)] if above is not None else None,
+    }
+    for key, name in _SPAN_FACTS.items():
+        if name in run.attributes:
+            span[key] = run.attributes[name]
+    if run.failure is not None:
+        span["error"] = run.failure
+    return span
+
+
+def _inside(run: Run, stage: str) -> bool:
+    """True below a span of the same stage, e.g. a retriever of an ensemble: that span counts these seconds already."""
+    above = run.parent
+    while above is not None:
+        if STAGES.get(above.operation) == stage:
+            return True
+        above = above.parent
+    return False
+
+
+def seconds_by_stage(stage_times: Sequence[tuple[str, int]]) -> dict[str, float]:
+    """Seconds by stage, summed over the request's spans."""
+    stages: dict[str, float] = {}
+    for stage, nanoseconds in tuple(stage_times):
+        stages[stage] = stages.get(stage, 0.0) + nanoseconds / 1e9
+    return stages
+
+
+def time_to_first_chunk(root: Run, calls: Sequence[Run]) -> float | None:
+    """Seconds from the request's start to the first piece of its streamed answer; None where nothing was streamed."""
+    first = root.first_chunk or next((call.first_chunk for call in reversed(calls) if call.first_chunk), 0)
+    return max(0, first - root.started) / 1e9 if first else None
+
+
+def usage_by_model(calls: Sequence[Run]) -> dict[str, tuple[int, int]]:
+    """(input tokens, output tokens) by model; "" for a model without a name. Calls without counts are left out."""
+    usage: dict[str, tuple[int, int]] = {}
+    for call in calls:
+        read, written = _count(call, semconv.INPUT_TOKENS), _count(call, semconv.OUTPUT_TOKENS)
+        if read or written:
+            model = str(call.attributes.get(semconv.REQUEST_MODEL, ""))
+            before = usage.get(model, (0, 0))
+            usage[model] = (before[0] + read, before[1] + written)
+    return usage
+
+
+def _count(call: Run, name: str) -> int:
+    value = call.attributes.get(name)
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,72 @@
+"""Upgrades the tables of a store to this version, once, when it is opened first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import inspect, text
+
+from ragtrace.console.chatlogs.engine import lock
+from ragtrace.errors import SettingError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
+
+HEAD = "0005"
+"""The newest migration, which this version of ragtrace reads and writes."""
+_LOCK = 7_236_871_041
+"""PostgreSQL's advisory lock for creating and changing tables."""
+
+
+def revision(connection: Connection) -> str | None:
+    """Returns the migration of the store; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if version is None else str(version)
+
+
+def upgrade(connection: Connection, name: str, to: str = HEAD) -> None:
+    """Upgrades the store completely or not at all, in the caller's transaction, which must be a writing one. Raises
+    SettingError for a store of a newer version.
+    """
+    lock(connection, _LOCK)
+    if check(connection, name) == to:
+        return
+    from alembic import command
+
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)
+
+
+def check(connection: Connection, name: str) -> str | None:
+    """Returns the migration of the store. Raises SettingError if this version of ragtrace does not know it."""
+    current = revision(connection)
+    _refuse_newer(current, name)
+    return current
+
+
+def check_newest(connection: Connection, name: str) -> None:
+    """As `check`, for a store that is open: one query, and no look at its tables. Raises SettingError as `check`."""
+    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    _refuse_newer(None if version is None else str(version), name)
+
+
+def _refuse_newer(current: str | None, name: str) -> None:
+    if current is not None and current > HEAD:
+        raise SettingError(
+            f"the store {name} was written by a newer version of ragtrace (its tables are at {current}, this version "
+            f"knows {HEAD}); install that version, or name another store. Nothing was changed"
+        )
+
+
+def _config() -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    # Alembic's configuration interpolates %.
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
+    return config

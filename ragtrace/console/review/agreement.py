@@ -1,0 +1,248 @@
+"""Measures how far evaluators agree with people, and people with each other. Needs the standard library only."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from ragtrace.console.chatlogs.store_types import ScoredVerdict
+from ragtrace.console.review.consensus import ReviewedLog, group_by_log, weighted_rate
+from ragtrace.console.review.quality_measures import measure_labels
+from ragtrace.statistics import Estimate
+from ragtrace.statistics.intervals import percentile_interval
+
+if TYPE_CHECKING:
+    from ragtrace.console.chatlogs.store import Store
+
+_DRAWS = 500
+_LEAST_UNITS = 5
+"""Fewer questions than this give no interval."""
+_ANSWERS = ("pass", "fail", "not_applicable")
+"""Answers that are compared between people; `unsure` is not an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """The four cells for the label `fail`: numbers of logs, or shares of the requests that they stand for."""
+
+    hits: float
+    """Both fail it."""
+    false_alarms: float
+    """The evaluator alone fails it."""
+    misses: float
+    """People alone fail it."""
+    passes: float
+    """Both pass it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorAgreement:
+    """Agreement of one evaluator with people. An estimate is None if the logs do not determine it."""
+
+    evaluator: str
+    versions: tuple[str, ...]
+    logs: int
+    """Logs that both people and the evaluator label `pass` or `fail`."""
+    counted: int
+    """Those of them with a weight. The others were picked by rules that allow no estimate for other requests."""
+    left_out: int
+    """Logs with a verdict that the evaluator labels neither `pass` nor `fail` (it failed, or did not apply)."""
+    seen: Confusion
+    """Counts of the reviewed logs as they are. Review of the worst logs first makes an evaluator look better or worse
+    than it is."""
+    whole: Confusion | None
+    """Shares of the whole traffic; they add up to 1."""
+    precision: Estimate | None
+    recall: Estimate | None
+    f1: Estimate | None
+    kappa: Estimate | None
+    """Cohen's kappa with people."""
+    bad: Estimate | None
+    """Share of the traffic that people fail."""
+    flagged: Estimate | None
+    """Share of the traffic that the evaluator fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Agreement of two reviewers. Kappa corrects for agreement by chance: 1 is full agreement, 0 is chance."""
+
+    first: str
+    second: str
+    count: int
+    """Questions that both answered."""
+    agreed: float
+    """Share of equal answers, in [0, 1]."""
+    kappa: float | None
+    """None if both always give the same one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alpha:
+    """Krippendorff's alpha of all reviewers, for nominal answers."""
+
+    value: float | None
+    """None if all answers are the same."""
+    interval: tuple[float, float] | None
+    """95 % interval, by drawing questions with replacement."""
+    units: int
+    """Questions with at least two answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Agreement of all evaluators and reviewers."""
+
+    evaluators: tuple[EvaluatorAgreement, ...]
+    pairs: tuple[Pair, ...]
+    alphas: Mapping[str, Alpha]
+    """By evaluator; "" is for all together."""
+
+
+def agreement(
+    store: Store, evaluator: str = "", since: float | None = None, until: float | None = None, *, weighted: bool = True
+) -> Agreement:
+    """Measures agreement from the reviews in [since, until). With `weighted`, estimates are for the whole traffic (see
+    `ragtrace.console.review.weights`); otherwise they are for the reviewed logs alone."""
+    from ragtrace.console.review.weights import load_verdicts  # needs sqlalchemy
+
+    return measure_agreement(load_verdicts(store, evaluator, since, until), weighted=weighted)
+
+
+def measure_agreement(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -> Agreement:
+    """Measures agreement from verdicts of any evaluators; see `agreement`."""
+    by_name: defaultdict[str, list[ScoredVerdict]] = defaultdict(list)
+    for row in rows:
+        by_name[row.evaluator].append(row)
+    names = sorted(by_name)
+    alphas = {name: alpha(_units(by_name[name])) for name in names}
+    return Agreement(
+        tuple(measure_evaluator(by_name[name], weighted=weighted) for name in names),
+        tuple(_pairs(rows)),
+        {"": alpha(_units(rows)), **alphas},
+    )
+
+
+def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -> EvaluatorAgreement:
+    """Measures the agreement of one evaluator with people. Raises ValueError without verdicts."""
+    if not rows:
+        raise ValueError("measure_evaluator needs at least one verdict")
+    every = group_by_log(rows, weighted=False)
+    comparable = [log for log in every if log.flagged is not None]
+    logs = [log for log in group_by_log(rows, weighted=weighted) if log.flagged is not None]
+    flags = [bool(log.flagged) for log in logs]
+    measures = measure_labels(logs, flags)
+    total = sum(log.weight for log in logs)
+    return EvaluatorAgreement(
+        evaluator=rows[0].evaluator,
+        versions=tuple(sorted({row.version for row in rows})),
+        logs=len(comparable),
+        counted=len(logs),
+        left_out=len(every) - len(comparable),
+        seen=_confusion(comparable),
+        whole=_confusion([replace(log, weight=log.weight / total) for log in logs]) if total else None,
+        **{name: getattr(measures, name) for name in ("precision", "recall", "f1", "kappa")},
+        bad=weighted_rate([(log.bad, log.weight) for log in logs]),
+        flagged=weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
+    )
+
+
+def _confusion(logs: Iterable[ReviewedLog]) -> Confusion:
+    hits = alarms = misses = passes = 0.0
+    for log in logs:
+        if log.flagged:
+            hits += log.weight * log.bad
+            alarms += log.weight * (1 - log.bad)
+        else:
+            misses += log.weight * log.bad
+            passes += log.weight * (1 - log.bad)
+    return Confusion(hits, alarms, misses, passes)
+
+
+# --- two reviewers ----------------------------------------------------------------------------------------------------
+
+
+def cohen(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
+    """Cohen's kappa of two raters' labels: (observed - chance) / (1 - chance), where chance is the agreement of two
+    raters who draw labels with these raters' own frequencies (J. Cohen, A coefficient of agreement for nominal scales,
+    1960). None without pairs, and if both always give the same one label."""
+    if not pairs:
+        return None
+    n = len(pairs)
+    observed = sum(one == two for one, two in pairs) / n
+    first, second = Counter(one for one, _ in pairs), Counter(two for _, two in pairs)
+    chance = sum(first[label] * second[label] for label in first) / (n * n)
+    return None if chance == 1.0 else (observed - chance) / (1.0 - chance)
+
+
+def _pairs(rows: Iterable[ScoredVerdict]) -> Iterable[Pair]:
+    answers: defaultdict[str, dict[tuple[int, str], str]] = defaultdict(dict)
+    for row in rows:
+        if row.reviewer and row.verdict in _ANSWERS:
+            answers[row.reviewer][row.trace, row.evaluator] = row.verdict
+    for first, second in combinations(sorted(answers), 2):
+        questions = answers[first].keys() & answers[second].keys()
+        both = [(answers[first][question], answers[second][question]) for question in questions]
+        if both:
+            yield Pair(first, second, len(both), sum(a == b for a, b in both) / len(both), cohen(both))
+
+
+# --- all reviewers ----------------------------------------------------------------------------------------------------
+
+_Unit = tuple[tuple[Hashable, int], ...]
+"""A question as its answers, each with how often it was given."""
+
+
+def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
+    """The answers to each question. A question is one evaluator's question about one log."""
+    answers: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
+    for row in rows:
+        if row.verdict in _ANSWERS:
+            answers[row.trace, row.evaluator].append(row.verdict)
+    return list(answers.values())
+
+
+def _counted(units: Sequence[Sequence[Hashable]]) -> list[_Unit]:
+    """The questions with at least two answers."""
+    return [tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2]
+
+
+def krippendorff(units: Sequence[Sequence[Hashable]]) -> float | None:
+    """Krippendorff's alpha for nominal values: 1 - observed / expected disagreement, from the coincidences of values
+    within units. A unit holds its coders' values, in any order and number; a unit with fewer than two values is left
+    out. None if there is nothing to compare, or all values are the same.
+
+    K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C.
+    """
+    return _alpha(Counter(_counted(units)))
+
+
+def _alpha(units: Mapping[_Unit, int]) -> float | None:
+    agreed, totals, n = 0.0, Counter[Hashable](), 0
+    for unit, times in units.items():
+        coders = sum(count for _, count in unit)
+        agreed += times * sum(count * (count - 1) for _, count in unit) / (coders - 1)
+        for value, count in unit:
+            totals[value] += times * count
+        n += times * coders
+    expected = sum(count * (count - 1) for count in totals.values())
+    if n < 2 or expected == n * (n - 1):
+        return None
+    return ((n - 1) * agreed - expected) / (n * (n - 1) - expected)
+
+
+def alpha(units: Sequence[Sequence[Hashable]], *, seed: int = 0) -> Alpha:
+    """Krippendorff's alpha with its interval; see `krippendorff`."""
+    usable = _counted(units)
+    value = _alpha(Counter(usable))
+    if value is None or len(usable) < _LEAST_UNITS:
+        return Alpha(value, None, len(usable))
+    rng = random.Random(seed)
+    draws = [_alpha(Counter(rng.choices(usable, k=len(usable)))) for _ in range(_DRAWS)]
+    # None: all values of this draw are the same, which is full agreement.
+    interval = percentile_interval([1.0 if draw is None else draw for draw in draws], value)
+    return Alpha(value, interval, len(usable))

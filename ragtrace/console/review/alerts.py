@@ -1,0 +1,93 @@
+"""Turns alerts into logs for review."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, or_, select
+
+from ragtrace.console.chatlogs.schema import lowest_id, scores, traces
+from ragtrace.console.review.fill_queue import count_today, enqueue
+from ragtrace.console.review.policy import Policy
+from ragtrace.console.review.rules import StoredEvaluator, load_evaluators, not_picked
+from ragtrace.errors import DataError
+
+if TYPE_CHECKING:
+    from ragtrace.console.chatlogs.store import Store
+
+_BEFORE = 3600.0
+"""Seconds before an alert fired that it refers to."""
+_ALERTS = 50
+
+
+def review_items_from_alert(
+    store: Store, payload: object, now: float | None = None, *, policy: Policy | None = None, limit: int = 10
+) -> int:
+    """Brings the worst logs that alerts are about into the review queue, with the reason `alert`; returns the number of
+    new ones.
+
+    `payload` is the JSON that Alertmanager posts to a webhook (version 4), for example to the console's `POST
+    /api/alerts`; see grafana/alertmanager/alertmanager.yml. Of each firing alert, the labels `app` and `evaluator` and
+    the time `startsAt` are used: it brings up to `limit` failures of that evaluator (of any one without that label) in
+    that application since one hour before, worst first. All alerts of a day together bring at most the policy's quota.
+    An alert that is sent again brings later failures. Raises DataError for any other payload.
+    """
+    now = time.time() if now is None else now
+    policy = policy or Policy()
+    ids: list[int] = []
+    with store.reading() as connection:
+        checks = load_evaluators(connection)
+        room = policy.quota - count_today(connection, now).get("alert", 0)
+        for labels, start in _firing_alerts(payload, now):
+            ids += _failures(connection, checks, labels, lowest_id(start - _BEFORE), limit)
+    ids = list(dict.fromkeys(ids))[: max(0, room)]
+    if not ids:
+        return 0
+    with store.writing() as connection:
+        return enqueue(connection, "alert", ids, policy, now)
+
+
+def _firing_alerts(payload: object, now: float) -> list[tuple[Mapping[str, str], float]]:
+    """Labels and start time of the first firing alerts."""
+    alerts = payload.get("alerts") if isinstance(payload, Mapping) else None
+    if not isinstance(alerts, list):
+        raise DataError("the payload is not a webhook of Alertmanager: it has no list `alerts`")
+    firing: list[tuple[Mapping[str, str], float]] = []
+    for alert in alerts[:_ALERTS]:
+        labels = alert.get("labels") if isinstance(alert, Mapping) else None
+        if not isinstance(labels, Mapping):
+            raise DataError("the payload is not a webhook of Alertmanager: an alert has no `labels`")
+        if alert.get("status", "firing") == "firing":
+            start = _parse_time(alert.get("startsAt"), now)
+            firing.append(({str(name): str(value) for name, value in labels.items()}, min(now, start)))
+    return firing
+
+
+def _parse_time(value: Any, default: float) -> float:
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except (ValueError, OverflowError):
+        return default
+
+
+def _failures(
+    connection: Connection, checks: Mapping[str, StoredEvaluator], labels: Mapping[str, str], low: int, limit: int
+) -> list[int]:
+    query = select(scores.c.trace, scores.c.evaluator, scores.c.value).join(traces, traces.c.id == scores.c.trace)
+    query = query.where(scores.c.label == "fail", scores.c.trace >= low, not_picked(scores.c.trace))
+    if labels.get("evaluator"):
+        query = query.where(scores.c.evaluator == labels["evaluator"])
+    if labels.get("app"):
+        query = query.where(traces.c.app == labels["app"])
+    if labels.get("env"):  # traces from a file have no environment
+        query = query.where(or_(traces.c.env == labels["env"], traces.c.env == ""))
+    rows = connection.execute(query.order_by(scores.c.trace.desc()).limit(50 * limit)).all()
+    rows = sorted(rows, key=lambda row: -_badness(checks.get(row.evaluator), row.value))
+    return list(dict.fromkeys(int(row.trace) for row in rows))[:limit]
+
+
+def _badness(check: StoredEvaluator | None, value: float | None) -> float:
+    return 0.0 if check is None or value is None else check.fails(value)

@@ -1,0 +1,211 @@
+"""Fills the review queue by the rules and by the random draw; see `ragtrace.console.review.queue`."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from ragtrace.console.chatlogs.engine import chunks, lock
+from ragtrace.console.chatlogs.schema import items, meta, reviews, traces
+from ragtrace.console.review import named_queues, topics
+from ragtrace.console.review.policy import CERTAIN, RANDOM, TOPIC, Policy, draw, load_policy
+from ragtrace.console.review.rules import pick_traces
+
+if TYPE_CHECKING:
+    from ragtrace.console.chatlogs.store import Store
+
+_log = logging.getLogger(__name__)
+_DAY = 86_400.0
+_LATE = 5.0
+"""Seconds after which no trace is stored any more with an earlier time of storing."""
+_LOCK = 7_236_871_043
+"""PostgreSQL's advisory lock for filling the queue."""
+_WATERMARK = "review:drawn"
+
+
+def fill(store: Store, policy: Policy | None = None, now: float | None = None) -> int:
+    """Adds logs to the queue; returns the number of new ones. The default policy is that of the settings.
+
+    Call it about once a minute, from any number of processes: a call with nothing to do takes milliseconds. Raises
+    StoreError as the store does."""
+    policy, now = policy or load_policy(), time.time() if now is None else now
+    with store.reading() as connection:
+        counts = count_today(connection, now)
+    limits = {reason: count - counts.get(reason, 0) for reason, count in policy.allowed(now).items()}
+    picks = pick_traces(store, policy, now, limits)
+    picks[TOPIC] = topics.pick_new_topics(store, policy, now, limits.get(TOPIC, 0))
+    sample = _draw_sample(store, policy, now)
+    with store.writing() as connection:
+        lock(connection, _LOCK)
+        count = sum(enqueue(connection, reason, ids, policy, now) for reason, ids in picks.items())
+        if sample is not None and _watermark(connection) == sample.since:  # else another process has drawn meanwhile
+            count += enqueue(connection, RANDOM, sample.traces, policy, now, sample.probability)
+            _set_watermark(connection, sample.until)
+        named_queues.route(store, connection, now)
+    return count
+
+
+def count_today(connection: Connection, now: float) -> dict[str, int]:
+    """Counts the logs that came into the queue since midnight (UTC), by reason."""
+    query = select(items.c.reason, func.count()).where(items.c.slot == 0, items.c.created >= now - now % _DAY)
+    return {row[0]: row[1] for row in connection.execute(query.group_by(items.c.reason))}
+
+
+class Filler:
+    """Fills the queue regularly from a thread of its own: `with Filler(store): …`."""
+
+    def __init__(self, store: Store, policy: Policy | None = None, *, every: float = 60.0) -> None:
+        self._store = store
+        self._policy = policy or load_policy()
+        self._every = every
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="ragtrace-review-queue", daemon=True)
+
+    def _work(self) -> None:
+        is_logged = False
+        while True:
+            try:
+                fill(self._store, self._policy)
+                is_logged = False
+            except Exception as error:  # noqa: BLE001 the database may answer again in a minute
+                if not is_logged:
+                    kind = type(error).__name__
+                    _log.warning("ragtrace: the review queue was not filled (%s). It is tried every minute.", kind)
+                is_logged = True
+            if self._stop.wait(self._every):
+                return
+
+    def __enter__(self) -> Filler:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(5.0)
+
+
+# --- the draw ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    traces: list[int]
+    probability: float
+    since: float | None
+    until: float
+
+
+def _draw_sample(store: Store, policy: Policy, now: float) -> _Sample | None:
+    """Draws from the traces stored since the last draw. None if no draw is due, or nothing was stored."""
+    expected = policy.quota * policy.random
+    with store.reading() as connection:
+        since = _watermark(connection)
+        until = now - _LATE
+        start = now - policy.days * _DAY if since is None else since
+        if not expected or (since is not None and until - since < policy.window):
+            return None
+        count = _count_stored(connection, start, until)
+        if not count:
+            return None
+        before = _count_stored(connection, until - _DAY, start)
+        # Computed from counts alone: the content of a trace has no influence.
+        probability = min(1.0, expected / (before + count))
+        size = probability * count
+        # Rounded up or down at random, so that each trace is drawn with exactly this probability.
+        size = int(size) + (draw(repr(until), "size") < size - int(size))
+        query = select(traces.c.id, traces.c.trace_id).where(traces.c.stored > start, traces.c.stored <= until)
+        rows = connection.execute(query, execution_options={"yield_per": 10_000})
+        smallest = heapq.nsmallest(int(size), ((draw(row.trace_id, RANDOM), row.id) for row in rows))
+    return _Sample([trace for _, trace in smallest], probability, since, until)
+
+
+def _count_stored(connection: Connection, after: float, until: float) -> int:
+    query = select(func.count()).select_from(traces).where(traces.c.stored > after, traces.c.stored <= until)
+    return int(connection.scalar(query) or 0)
+
+
+def _watermark(connection: Connection) -> float | None:
+    value = connection.scalar(select(meta.c.value).where(meta.c.name == _WATERMARK))
+    return None if value is None else float(json.loads(value))
+
+
+def _set_watermark(connection: Connection, until: float) -> None:
+    value = json.dumps(until)
+    if not connection.execute(update(meta).where(meta.c.name == _WATERMARK).values(value=value)).rowcount:
+        connection.execute(insert(meta).values(name=_WATERMARK, value=value))
+
+
+# --- into the queue ---------------------------------------------------------------------------------------------------
+
+
+def enqueue(  # noqa: PLR0917 a row's columns
+    connection: Connection,
+    reason: str,
+    ids: Sequence[int],
+    policy: Policy,
+    now: float,
+    probability: float | None = None,
+) -> int:
+    """Puts traces into the queue, in this order; returns the number of new ones. A trace that is in the queue keeps its
+    place: a rule's reason replaces that of the draw, and the draw's probability is added to a trace that a rule
+    picked."""
+    queued = _queued_items(connection, ids)
+    trace_ids = _stored_traces(connection, ids)
+    has_review = _traces_with_review(connection, ids)
+    rows = []
+    for rank, trace in enumerate(ids):
+        if trace not in trace_ids:  # deleted since it was picked
+            continue
+        if trace in queued:
+            _merge(connection, queued[trace], reason, probability)
+            continue
+        row = {"trace": trace, "reason": reason, "probability": probability, "created": now}
+        row["priority"] = _priority(reason, rank, len(ids))
+        rows.append({**row, "slot": 0, "state": "done" if trace in has_review else "open"})
+        if draw(trace_ids[trace], "second") < policy.double:
+            rows.append({**row, "slot": 1, "state": "open"})
+    if rows:
+        connection.execute(insert(items), rows)
+    return sum(row["slot"] == 0 and row["state"] == "open" for row in rows)
+
+
+def _priority(reason: str, rank: int, count: int) -> float:
+    """Complaints first; the other reasons alternate, so that an hour of review has a part of each."""
+    position = 1.0 - (rank + 0.5) / count
+    return position + (1.0 if reason in ("alert", "feedback") else 0.0)
+
+
+def _merge(connection: Connection, item: Any, reason: str, probability: float | None) -> None:
+    values: dict[str, Any] = {}
+    if reason in CERTAIN and item.reason not in CERTAIN:
+        values["reason"] = reason
+    if probability is not None and item.probability is None:
+        values["probability"] = probability
+    if values:
+        connection.execute(update(items).where(items.c.trace == item.trace).values(**values))
+
+
+def _queued_items(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
+    query = select(items.c.trace, items.c.reason, items.c.probability).where(items.c.slot == 0)
+    rows = (row for part in chunks(ids) for row in connection.execute(query.where(items.c.trace.in_(part))))
+    return {row.trace: row for row in rows}
+
+
+def _stored_traces(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
+    """The trace ids, by the store's ids; locked, so that none is deleted before it is queued."""
+    query = select(traces.c.id, traces.c.trace_id).with_for_update(key_share=True)
+    rows = (row for part in chunks(ids) for row in connection.execute(query.where(traces.c.id.in_(part))))
+    return {row.id: row.trace_id for row in rows}
+
+
+def _traces_with_review(connection: Connection, ids: Sequence[int]) -> set[int]:
+    query = select(reviews.c.trace)
+    return {trace for part in chunks(ids) for trace in connection.scalars(query.where(reviews.c.trace.in_(part)))}

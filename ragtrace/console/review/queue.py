@@ -1,0 +1,197 @@
+"""The review queue: which logs wait for people, and who holds which of them.
+
+**How likely a log comes to review.** There are two independent ways into the queue.
+
+*The draw.* Every stored trace is drawn with a probability p that is fixed before the trace is looked at: the day's
+share of the quota divided by the number of traces stored in its period and in the day that ends with it. A hash of the
+trace id decides whether it is drawn (the smallest hashes of a period are a simple random sample of it), so the content
+and the scores have no influence. `items.probability` is p for drawn traces and None for the others.
+
+*The rules* of `policy.CERTAIN` pick the worst logs, doubtful logs, and logs that users rejected. Which traces they pick
+depends on traces, scores and feedback only, never on the draw: in terms of sampling theory they are a stratum that is
+taken with certainty. A trace that is both drawn and picked has the rule's reason, and p.
+
+`ragtrace.console.review.weights` computes weights from this: the Horvitz-Thompson estimator for the union (D. G.
+Horvitz, D. J. Thompson, A generalization of sampling without replacement from a finite universe, 1952; strata of
+certainty: C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 3.7).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
+
+from ragtrace.console.chatlogs.queue_schema import queues
+from ragtrace.console.chatlogs.schema import items, reviews, traces, users
+from ragtrace.console.chatlogs.store_types import Task
+from ragtrace.console.review.fill_queue import Filler, fill
+from ragtrace.console.review.named_queues import is_for
+from ragtrace.console.review.policy import REASONS, Policy
+from ragtrace.console.review.verdicts import submit
+from ragtrace.console.review.weights import load_verdicts
+from ragtrace.errors import DataError
+
+if TYPE_CHECKING:
+    from ragtrace.console.chatlogs.store import Store
+
+__all__ = [
+    "LOCK",
+    "REASONS",
+    "Filler",
+    "Policy",
+    "assign",
+    "count_items",
+    "count_waiting",
+    "fill",
+    "load_verdicts",
+    "next_task",
+    "previous_review",
+    "release",
+    "release_all",
+    "skip",
+    "submit",
+]
+
+LOCK = 900.0
+"""Seconds for which a reviewer holds a log; a later review of it is still accepted."""
+_TASK = select(
+    items.c.id, items.c.trace, traces.c.trace_id, items.c.reason, items.c.slot, queues.c.name.label("queue")
+).select_from(items.join(traces, traces.c.id == items.c.trace).outerjoin(queues, queues.c.id == items.c.queue))
+_UNLOCKED = {"locked_by": None, "locked_until": None}
+
+
+def next_task(
+    store: Store,
+    user: int,
+    now: float | None = None,
+    *,
+    lock: float = LOCK,
+    but: int | None = None,
+    queue: str = "",
+) -> Task | None:
+    """Locks the next log for this reviewer for `lock` seconds; a log that they hold already comes first. None if
+    nothing waits for them. `but` is an item to pass over: the console fetches the log after the one on screen. `queue`
+    names the queue to take from; empty for all queues that are open to this reviewer.
+
+    A reviewer never gets a log that somebody else holds, that they have reviewed, that they hold in its other slot, or
+    whose queue is assigned to others.
+    """
+    now = time.time() if now is None else now
+    with store.writing() as connection:
+        # Two windows of one reviewer must not get both slots of a log at the same time.
+        connection.execute(select(users.c.id).where(users.c.id == user).with_for_update(key_share=True))
+        row = _held_item(connection, user, now, but, queue) or _free_item(connection, user, now, queue)
+        if row is None:
+            return None
+        until = now + lock
+        connection.execute(update(items).where(items.c.id == row.id).values(locked_by=user, locked_until=until))
+    return Task(row.id, row.trace, row.trace_id, row.reason, until, row.slot, row.queue or "")
+
+
+def _held_item(connection: Connection, user: int, now: float, but: int | None, queue: str) -> Any | None:
+    query = _TASK.where(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now)
+    if but is not None:
+        query = query.where(items.c.id != but)
+    if queue:
+        query = query.where(queues.c.name == queue)
+    return connection.execute(query.order_by(items.c.id).limit(1)).first()
+
+
+def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any | None:
+    other = items.alias("other")
+    has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
+    locked = (other.c.state == "open") & (other.c.locked_by == user) & (other.c.locked_until >= now)
+    holds_other_slot = exists(
+        select(other.c.id).where(other.c.trace == items.c.trace, other.c.id != items.c.id, locked)
+    )
+    query = (
+        _TASK.where(
+            items.c.state == "open",
+            or_(items.c.locked_until.is_(None), items.c.locked_until < now),
+            or_(items.c.assigned.is_(None), items.c.assigned == user),
+            is_for(user),
+            ~has_review,
+            ~holds_other_slot,
+            *([queues.c.name == queue] if queue else []),
+        )
+        .order_by(items.c.priority.desc(), items.c.id.desc())
+        .limit(1)
+        .with_for_update(of=items, skip_locked=True)
+    )
+    return connection.execute(query).first()
+
+
+def skip(store: Store, item: int, user: int, reason: str, now: float | None = None) -> bool:
+    """Takes a log out of the queue without a review. False if it is not open, or somebody else holds it. Raises
+    DataError without a reason, which is cut at 200 characters."""
+    if not reason.strip():
+        raise DataError("the reason for skipping the log is empty; give a reason")
+    now = time.time() if now is None else now
+    is_free = or_(items.c.locked_by.is_(None), items.c.locked_by == user, items.c.locked_until < now)
+    values = {"state": "skipped", "skip_reason": reason.strip()[:200], **_UNLOCKED}
+    return _update(store, item, and_(items.c.state == "open", is_free), values)
+
+
+def release(store: Store, item: int, user: int) -> bool:
+    """Returns a log to the queue. False if this reviewer does not hold it."""
+    return _update(store, item, items.c.locked_by == user, _UNLOCKED)
+
+
+def release_all(store: Store, user: int) -> int:
+    """Returns every log that this reviewer holds to its queue; the number of them."""
+    with store.writing() as connection:
+        own = (items.c.locked_by == user) & (items.c.state == "open")
+        return connection.execute(update(items).where(own).values(**_UNLOCKED)).rowcount
+
+
+def previous_review(store: Store, user: int, trace_id: str = "") -> str | None:
+    """The trace id of this person's newest review; with `trace_id` of the newest one before that log's. None without
+    such a review."""
+    query = select(traces.c.trace_id, reviews.c.created).join(traces, traces.c.id == reviews.c.trace)
+    query = query.where(reviews.c.user == user).order_by(reviews.c.created.desc(), reviews.c.id.desc()).limit(1)
+    with store.reading() as connection:
+        own = connection.execute(query.where(traces.c.trace_id == trace_id)).first() if trace_id else None
+        row = connection.execute(query if own is None else query.where(reviews.c.created < own.created)).first()
+    return None if row is None else str(row.trace_id)
+
+
+def assign(store: Store, item: int, user: int | None) -> bool:
+    """Reserves a log for one reviewer; None for any reviewer. False if it is not open."""
+    return _update(store, item, items.c.state == "open", {"assigned": user})
+
+
+def _update(store: Store, item: int, condition: ColumnElement[bool], values: Mapping[str, Any]) -> bool:
+    with store.writing() as connection:
+        query = update(items).where(items.c.id == item, condition).values(**values)
+        return bool(connection.execute(query).rowcount)
+
+
+def count_waiting(store: Store, user: int, now: float | None = None) -> int:
+    """Counts the logs that wait and that this reviewer could get by their queue; those that somebody holds are left
+    out."""
+    now = time.time() if now is None else now
+    free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
+    query = select(func.count()).where(items.c.state == "open", free, is_for(user))
+    with store.reading() as connection:
+        return int(connection.scalar(query) or 0)
+
+
+def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:
+    """Counts the logs by reason and state: `open`, `locked`, `done`, `skipped`. Second reviews are included."""
+    now = time.time() if now is None else now
+    is_locked = and_(items.c.state == "open", items.c.locked_until >= now)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    with store.reading() as connection:
+        query = select(items.c.reason, items.c.state, func.count())
+        for reason, state, count in connection.execute(query.group_by(items.c.reason, items.c.state)):
+            counts[reason][state] += count
+        query = select(items.c.reason, func.count()).where(is_locked)
+        for reason, count in connection.execute(query.group_by(items.c.reason)):
+            counts[reason]["locked"] += count
+            counts[reason]["open"] -= count
+    states = ("open", "locked", "done", "skipped")
+    return {reason: {state: counts[reason][state] for state in states} for reason in REASONS if reason in counts}

@@ -1,0 +1,277 @@
+"""Computes how often the questions of each topic fail in a period, why, and how that moved."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, and_, func, select
+
+from ragtrace.console.chatlogs.filters import higher_is_better
+from ragtrace.console.chatlogs.schema import in_period, scores, trace_topics, traces
+from ragtrace.console.topics.grouper import load_names
+from ragtrace.console.topics.knowledge_gaps import GAP_CAUSES
+from ragtrace.errors import SettingError
+from ragtrace.statistics import Estimate, Sums, weight_of
+from ragtrace.statistics.differences import ShareDifference, change_verdicts, independent_difference
+
+if TYPE_CHECKING:
+    from ragtrace.console.chatlogs.store import Store
+
+MOST_ROWS = 50_000
+"""Most questions of a period that are read, the newest ones."""
+UNFIT = "fits no topic"
+"""The name of the questions without a topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic in a period."""
+
+    id: int | None
+    """None for the questions that fit no topic."""
+    name: str
+    questions: int
+    """Questions in the store."""
+    requests: float
+    """Estimated number of requests: the sum of 1/p."""
+    failures: Estimate | None
+    """Weighted share of failures among passes and failures of the evaluator; None without either."""
+    before: Estimate | None
+    """The same in as long a time before."""
+    change: ShareDifference | None
+    """From then to now; None without one of them."""
+    verdict: str
+    """`worse` or `better` where the change is beyond chance, corrected for the number of topics (Holm); else empty."""
+    part: float
+    """Share of the topic in all failures, weighted, in [0, 1]."""
+    causes: tuple[tuple[str, float], ...]
+    """Causes of bad answers by estimated number of requests, most frequent first."""
+    gaps: int
+    """Questions to which the retrieval found nothing that answers."""
+    worst: tuple[int, ...]
+    """The store's ids of failures, those with the worst value first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """All topics in a period."""
+
+    since: float
+    until: float
+    evaluator: str
+    total: Estimate | None
+    """Weighted share of failures of all questions that were grouped."""
+    topics: tuple[TopicRow, ...]
+    """Worst first, by the lower end of the interval; the questions that fit no topic last."""
+    grouped: int
+    """Questions of the period that were grouped."""
+    stored: int
+    """Questions of the period in the store."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The sums of one topic."""
+
+    verdicts: Sums = field(default_factory=Sums)
+    questions: int = 0
+    requests: float = 0.0
+    causes: defaultdict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
+    gaps: int = 0
+    gap_requests: float = 0.0
+    failures: list[tuple[float, int]] = field(default_factory=list)
+    """(badness, id of the trace)"""
+
+    def __iadd__(self, other: _Tally) -> _Tally:
+        """Adds what is summed; causes and failures stay."""
+        self.verdicts += other.verdicts
+        self.questions += other.questions
+        self.requests += other.requests
+        self.gap_requests += other.gap_requests
+        return self
+
+    def add(self, row: Any, sign: int) -> None:
+        self.questions += 1
+        weight, _ = weight_of(row.probability)
+        self.requests += weight
+        if row.cause in GAP_CAUSES:
+            self.gaps += 1
+            self.gap_requests += weight
+        if row.cause and row.cause != "none":
+            # The cause comes from an evaluator that may score only a share of the requests.
+            self.causes[row.cause].add(1.0, row.scored if row.score_cause else row.probability)
+        if row.label is not None:
+            self.verdicts.add(float(row.label == "fail"), row.scored)
+        if row.label == "fail":
+            self.failures.append((-sign * (0.0 if row.value is None else row.value), row.id))
+
+
+def topic_report(
+    store: Store, since: float, until: float, evaluator: str, app: str = "", *, worst: int = 3
+) -> TopicReport:
+    """Computes the figures of all topics from `since` to `until` (Unix times) by the verdicts of one evaluator. `app`
+    selects one application; empty for all. `worst` is the number of failures to name for each topic.
+
+    Reads at most the `MOST_ROWS` newest questions of the period, and as many before. Raises SettingError unless `since`
+    is before `until`.
+    """
+    _check_period(since, until)
+    with store.reading() as connection:
+        sign = 1 if higher_is_better(connection, evaluator) else -1
+        now = _tally(_rows(connection, since, until, evaluator, app), sign)
+        before = _tally(_rows(connection, since - (until - since), since, evaluator, app), sign)
+        stored = connection.scalar(select(func.count()).select_from(traces).where(*_within(since, until, app))) or 0
+    names = load_names(store)
+    total = Sums()
+    for tally in now.values():
+        total += tally.verdicts
+    rows = [_row(key, names, tally, before.get(key), total.wv, worst) for key, tally in now.items()]
+    rows = sorted(_with_verdicts(rows), key=lambda row: (row.id is None, -_badness(row), row.name))
+    grouped = sum(tally.questions for tally in now.values())
+    return TopicReport(since, until, evaluator, total.rate(), tuple(rows), grouped, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStep:
+    """A step of a period: how often one topic fails in it, and how often all questions do."""
+
+    start: float
+    """Unix time."""
+    failures: Estimate | None
+    """Weighted share of failures of the topic; None without a verdict."""
+    total: Estimate | None
+    """The same of all grouped questions."""
+
+
+def topic_history(  # noqa: PLR0917 what is asked
+    store: Store, topic: int | None, since: float, until: float, evaluator: str, app: str = "", *, steps: int = 12
+) -> tuple[TopicStep, ...]:
+    """Computes how the share of failures of one topic moved from `since` to `until` (Unix times), in `steps` equal
+    steps. `topic` is None for the questions that fit no topic. Reads at most the `MOST_ROWS` newest questions.
+
+    Raises SettingError unless `since` is before `until`.
+    """
+    _check_period(since, until)
+    length = (until - since) / steps
+    sums = [(Sums(), Sums()) for _ in range(steps)]
+    with store.reading() as connection:
+        for row in _rows(connection, since, until, evaluator, app):
+            if row.label is not None:
+                own, total = sums[min(steps - 1, int((row.started - since) / length))]
+                for counted in (own, total) if row.topic == topic else (total,):
+                    counted.add(float(row.label == "fail"), row.scored)
+    return tuple(TopicStep(since + i * length, own.rate(), total.rate()) for i, (own, total) in enumerate(sums))
+
+
+def _check_period(since: float, until: float) -> None:
+    if not since < until:
+        raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTotal:
+    """One topic in a period, in short."""
+
+    name: str
+    requests: float
+    """Estimated number of requests."""
+    gaps: float
+    """Those to which the retrieval found nothing that answers."""
+    failures: Estimate | None
+    """Weighted share of failures."""
+
+
+def largest_topics(store: Store, since: float, until: float, evaluator: str, most: int) -> list[TopicTotal]:
+    """The `most` topics with the most requests in a period (Unix times), and as `other` all other questions. Empty if
+    there is no topic."""
+    names = load_names(store)
+    if not names:
+        return []
+    with store.reading() as connection:
+        tallies = _tally(_rows(connection, since, until, evaluator, ""), 1)
+    ranked = sorted((key for key in tallies if key in names), key=lambda key: -tallies[key].requests)
+    other = _Tally()
+    for key, tally in tallies.items():
+        if key not in ranked[:most]:
+            other += tally
+    largest = [(names[key], tallies[key]) for key in ranked[:most] if key is not None]
+    return [
+        TopicTotal(name, tally.requests, tally.gap_requests, tally.verdicts.rate())
+        for name, tally in [*largest, ("other", other)]
+    ]
+
+
+def _within(since: float, until: float, app: str) -> list[Any]:
+    within = in_period(since, until)
+    return [*within, traces.c.app == app] if app else within
+
+
+def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterator[Any]:
+    """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
+    newest = (
+        select(traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, trace_topics.c.topic)
+        .join(trace_topics, trace_topics.c.trace == traces.c.id)
+        .where(*_within(since, until, app))
+        .order_by(traces.c.id.desc())
+        .limit(MOST_ROWS)
+        .subquery()
+    )
+    has_verdict = and_(
+        scores.c.trace == newest.c.id, scores.c.evaluator == evaluator, scores.c.label.in_(("pass", "fail"))
+    )
+    query = select(
+        newest,
+        scores.c.label,
+        scores.c.value,
+        scores.c.cause.label("score_cause"),
+        scores.c.probability.label("scored"),
+    ).outerjoin(scores, has_verdict)
+    latest: Any = None
+    for row in connection.execute(query.order_by(newest.c.id.desc(), scores.c.id)):
+        if latest is not None and latest.id != row.id:
+            yield latest
+        latest = row
+    if latest is not None:
+        yield latest
+
+
+def _tally(rows: Iterator[Any], sign: int) -> dict[int | None, _Tally]:
+    tallies: defaultdict[int | None, _Tally] = defaultdict(_Tally)
+    for row in rows:
+        tallies[row.topic].add(row, sign)
+    return tallies
+
+
+def _row(  # noqa: PLR0917 a row's columns
+    topic: int | None, names: Mapping[int, str], now: _Tally, before: _Tally | None, total: float, worst: int
+) -> TopicRow:
+    failures, earlier = now.verdicts.rate(), before.verdicts.rate() if before is not None else None
+    causes = sorted(((name, sums.w) for name, sums in now.causes.items()), key=lambda pair: -pair[1])
+    return TopicRow(
+        topic,
+        UNFIT if topic is None else names.get(topic, "unnamed"),
+        now.questions,
+        now.requests,
+        failures,
+        earlier,
+        independent_difference(earlier, failures) if earlier is not None and failures is not None else None,
+        "",
+        now.verdicts.wv / total if total else 0.0,
+        tuple(causes),
+        now.gaps,
+        tuple(trace for _, trace in heapq.nlargest(worst, now.failures)),
+    )
+
+
+def _with_verdicts(rows: Sequence[TopicRow]) -> list[TopicRow]:
+    verdicts = iter(change_verdicts([row.change for row in rows if row.change is not None]))
+    return [row if row.change is None else replace(row, verdict=next(verdicts)) for row in rows]
+
+
+def _badness(row: TopicRow) -> float:
+    """The lower end of the interval, so that what certainly fails comes first."""
+    return -1.0 if row.failures is None else row.failures.interval[0] if row.failures.interval else row.failures.value

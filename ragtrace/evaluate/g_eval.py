@@ -1,0 +1,114 @@
+"""G-Eval: any criteria, evaluation steps that the judge writes once, and a score weighted by its probabilities.
+
+Liu et al. 2023, G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from ragtrace.errors import PARSE_FAILURE, EvaluationError
+from ragtrace.evaluate.arithmetic import mean
+from ragtrace.evaluate.judge import Prompt
+from ragtrace.evaluate.judge_questions import TEXT, Asker, chunks, judged, readable, shape
+from ragtrace.evaluation import Evaluator
+from ragtrace.records import Score, Trace
+
+_LOW, _HIGH = 1, 5
+_SAMPLES = 10
+_TOP = 10
+_SOURCE = "RAG evaluation guide, Custom LLM as a Judge; Liu et al. 2023"
+_NUMBER = re.compile(r"(?<![\d.])([1-5])(?![\d])")
+_TAGS = {"query": "question", "documents": "context", "answer": "answer", "reference": "reference"}
+
+STEPS = Prompt(
+    "g_eval_steps",
+    "1",
+    "You will rate answers of a question answering system. Write the evaluation steps, three to five, that a careful "
+    "rater takes to rate by these criteria. The rater sees {seen}.\n\n{criteria}",
+    shape({"steps": {"type": "array", "items": TEXT, "minItems": 1}}),
+)
+
+
+def g_eval_of(
+    criteria: str,
+    *,
+    name: str = "g_eval",
+    steps: Sequence[str] = (),
+    needs: Iterable[str] = ("query", "answer"),
+    threshold: float = 0.5,
+) -> Evaluator:
+    """An evaluator of criteria of one's own, in [0, 1]. `steps`, where given, are taken instead of being written by the
+    judge. `needs` says what the judge sees: of query, documents, answer, reference."""
+    inputs = tuple(need for need in _TAGS if need in set(needs))
+
+    def check(trace: Trace, ask: Asker) -> Score:
+        return _rate(trace, ask, name=name, criteria=criteria, steps=steps, needs=inputs)
+
+    check.__doc__ = f"G-Eval by the criteria: {criteria}"
+    return judged(name=name, needs=inputs, threshold=threshold, source=_SOURCE)(check)
+
+
+@judged(needs={"answer"}, threshold=0.5, source=_SOURCE)
+def g_eval(trace: Trace, ask: Asker) -> Score:
+    """Rating by the criteria of the setting `g_eval_criteria`, in [0, 1].
+
+    The judge writes evaluation steps for the criteria once, fills in a form with a number from 1 to 5, and the score
+    is the mean of the numbers weighted by their probabilities: by its log-probabilities, and by ten samples where it
+    gives none.
+    """
+    inputs = tuple(need for need in _TAGS if getattr(trace, need))
+    return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), needs=inputs)
+
+
+def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence[str], needs: Sequence[str]) -> Score:
+    if not steps:
+        step_fields = {"criteria": criteria, "seen": ", ".join(_TAGS[s] for s in needs)}
+        steps = ask(STEPS, step_fields).value["steps"]
+    listed = "\n".join(f"{i}. {step}" for i, step in enumerate(steps, 1))
+    text = (
+        f"Rate by the criteria and the steps, from {_LOW} (worst) to {_HIGH} (best). Answer with the number alone.\n\n"
+        "{criteria}\n\n{steps}" + "".join(f"\n\n{{{_TAGS[s]}}}" for s in needs)
+    )
+    inputs = {
+        "question": trace.query,
+        "context": chunks(trace.documents),
+        "answer": trace.answer,
+        "reference": trace.reference or "",
+    }
+    fields = {"criteria": criteria, "steps": listed, **{_TAGS[s]: inputs[_TAGS[s]] for s in needs}}
+    prompt = Prompt("g_eval", "1", text)
+    rating, how = _rating(prompt, fields, ask)
+    return Score(name, (rating - _LOW) / (_HIGH - _LOW), explanation=f"{rating:.2f} of {_HIGH}, {how}")
+
+
+def _rating(prompt: Prompt, fields: dict[str, str], ask: Asker) -> tuple[float, str]:
+    """The expected rating, and how it was found."""
+    if ask.gives_logprobs:
+        answer = ask(prompt, fields, top=_TOP)
+        weighted = expected(answer.top)
+        if weighted is not None:
+            return weighted, "by log-probabilities"
+    ratings: list[float] = []
+    for answer in readable(lambda i: ask(prompt, fields, sample=i, temperature=1.0), range(1, _SAMPLES + 1)):
+        match = _NUMBER.search(answer.text)
+        if match:
+            ratings.append(float(match[1]))
+    average = mean(ratings)
+    if average is None:
+        raise EvaluationError(PARSE_FAILURE, "the judge gave no number from 1 to 5")
+    return average, f"mean of {len(ratings)} samples"
+
+
+def expected(top: Sequence[tuple[str, float]]) -> float | None:
+    """Σ p(s) · s over the ratings s among the likeliest tokens, p scaled to sum to 1; None if no rating is among
+    them. Tokens are (text, natural log-probability)."""
+    weights: dict[int, float] = {}
+    for token, logarithm in top:
+        if token.strip() in {str(s) for s in range(_LOW, _HIGH + 1)}:
+            rating = int(token.strip())
+            weights[rating] = weights.get(rating, 0.0) + math.exp(min(0.0, logarithm))
+    total = sum(weights.values())
+    return sum(s * w for s, w in weights.items()) / total if total > 0 else None

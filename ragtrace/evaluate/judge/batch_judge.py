@@ -1,0 +1,235 @@
+"""A judge that collects its questions, sends them in batches, and answers from the replies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragtrace.errors import PENDING, EvaluationError, SettingError
+from ragtrace.evaluate.judge.batch_api import BatchApi, BatchApiError, BatchState
+from ragtrace.evaluate.judge.batch_file import BatchFile, SavedReply, SentBatch, WaitingRequest
+from ragtrace.evaluate.judge.budget import NANO, Reservation
+from ragtrace.evaluate.judge.client import Judge, JudgeError, JudgeRequest
+from ragtrace.evaluate.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
+from ragtrace.settings import Settings
+
+_MOST_REQUESTS, _MOST_BYTES = 5_000, 20_000_000
+"""Of one batch. OpenAI takes 50,000 and 200 MB; these are held in memory."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between two looks at a batch."""
+_TRIES = 10
+"""Looks in a row that may fail."""
+_OPEN_SECONDS = 25 * 3600.0
+"""For which a shared budget holds the money of a batch."""
+
+Say = Callable[[str], None]
+
+
+class BatchJudge(Judge):
+    """Asks in batches. First each question that has no reply is collected (`judge_pending`), then `send` sends them and
+    waits; with `is_final` no question is collected any more."""
+
+    def __init__(self, settings: Settings, file: BatchFile, share: float, say: Say) -> None:
+        """`share`, in (0, 1], is the price of a batch in relation to that of single calls. Raises as `Judge` does, and
+        SettingError for a provider without batches."""
+        super().__init__(settings)
+        self.is_final = False
+        self._file, self._share, self._say = file, share, say
+        self._api = BatchApi(self._litellm, settings, self._key)
+        self._headroom = file.first_headroom(self.store.headroom())
+        self._is_durable = bool(settings.judge_store or settings.judge_budget_file or settings.judge_budget_url)
+        """Whether the spending of an earlier process is still counted."""
+        self._own: set[Reservation] = set()
+        self._seconds = _OPEN_SECONDS if settings.judge_budget_url else 0.0
+
+    def headroom(self) -> float:
+        """That of the beginning: in each pass the same questions must be asked."""
+        return self._headroom
+
+    def _remember(self, key: str, saved: str) -> None:
+        # An earlier pass leaves the cost of an answer to the score, which the last one makes.
+        if self.is_final:
+            super()._remember(key, saved)
+
+    def _send(self, request: JudgeRequest) -> Completion:
+        id = hashlib.sha256(json.dumps([request.key, list(request.messages)]).encode()).hexdigest()
+        options = self._options(request.schema, request.top)
+        most = self._most(request.messages, options)
+        reply = self._file.reply(id)
+        if reply is None:
+            if not self.is_final:
+                body = json.dumps(self._body(request, options), ensure_ascii=False)
+                self._file.add(WaitingRequest(id, body, self._batch_nano(most)))
+            raise JudgeError(PENDING, "the question waits for a batch")
+        if reply.error:
+            raise JudgeError("judge_refused", f"the batch has no reply: {reply.error}")
+        try:
+            completion = read_reply(json.loads(reply.text))
+        except NoReplyError as error:
+            raise JudgeError("judge_unavailable", str(error), Usage(cost=self._batch_nano(most) / NANO)) from error
+        if request.top and not completion.top:
+            self.gives_logprobs = False
+        return replace(completion, usage=self._cost(completion.usage, most))
+
+    def _body(self, request: JudgeRequest, options: Mapping[str, Any]) -> dict[str, Any]:
+        """What a single call would send."""
+        parameters = self._litellm.utils.get_optional_params(
+            model=self._api.model,
+            custom_llm_provider=self._api.provider,
+            temperature=request.temperature,
+            max_tokens=self._settings.judge_max_tokens,
+            drop_params=True,
+            **options,
+        )
+        unsent = ("extra_body", "max_retries", "stream")
+        parameters = {name: value for name, value in parameters.items() if name not in unsent}
+        return {"model": self._api.model, "messages": list(request.messages), **parameters}
+
+    def _batch_nano(self, usage: Usage) -> int:
+        return round(self._nano(usage) * self._share)
+
+    def _cost(self, usage: Usage, most: Usage) -> Usage:
+        """The usage with its cost; a reply that does not say it, or says what cannot be, has used the most."""
+        if usage == Usage():
+            return Usage(cost=self._batch_nano(most) / NANO)
+        tokens = (plausible(usage.input_tokens, most.input_tokens), plausible(usage.output_tokens, most.output_tokens))
+        return Usage(*tokens, self._batch_nano(Usage(*tokens)) / NANO)
+
+    def send(self) -> int:
+        """Sends all collected questions, waits until their batches have ended, and returns their number. Raises
+        SettingError where the budget has no room for them, and where the provider takes or gives no batch."""
+        total = self._reserve()
+        self.wait()
+        return total
+
+    def _reserve(self) -> int:
+        """Makes batches of what was collected. All money is set aside before anything is sent."""
+        reserved: list[Reservation] = []
+        total = 0
+        with self._file.transaction():
+            for part in list(_parts(self._file.waiting())):
+                nano = sum(nano for _, nano in part)
+                digest = hashlib.sha256("".join(id for id, _ in part).encode()).hexdigest()[:32]
+                try:
+                    reserved.append(self.store.reserve(nano, self._seconds, 0.0, digest))
+                except EvaluationError as error:
+                    for one in reserved:
+                        self.store.settle(one, 0)
+                    raise SettingError(
+                        f"--judge-batch: {total + len(part):,} questions may cost up to "
+                        f"{(sum(one.nano for one in reserved) + nano) / NANO:.2g} US dollars in a batch, and {error}; "
+                        "they were not sent: raise the budget, wait for its next window, or choose fewer logs"
+                    ) from error
+                self._file.assign([id for id, _ in part], reserved[-1])
+                total += len(part)
+        self._own.update(reserved)
+        return total
+
+    def wait(self) -> None:
+        """Sends what was not sent, and waits until all batches have ended."""
+        for batch in self._file.open_batches():
+            self._start(batch)
+        pause, failures = _FIRST_PAUSE, 0
+        while batches := self._file.open_batches():
+            for batch in batches:
+                try:
+                    state = self._api.state(batch.batch)
+                    if state.is_ended:
+                        self._end(batch, state)
+                    failures = 0
+                except BatchApiError as error:
+                    failures += 1
+                    if not error.may_pass or failures >= _TRIES:
+                        raise
+            if self._file.open_batches():
+                time.sleep(pause)
+                pause = min(_LONGEST_PAUSE, pause * 1.5)
+
+    def _start(self, batch: SentBatch) -> None:
+        if batch.batch:
+            self._say(f"batch {batch.batch} was sent by an earlier run; waiting for its end")
+            return
+        file, requests = batch.file, self._file.requests(batch.number)
+        # An earlier run may have ended between the start of the batch and the note of its id.
+        id = self._api.find(file) if file else ""
+        try:
+            if not file:
+                file = self._api.upload(b"".join(map(_line, requests)))
+                self._file.note_file(batch.number, file)
+            id = id or self._api.start(file)
+        except BatchApiError as error:
+            if error.is_refused:
+                self._settle_batch(batch, 0)
+                self._file.withdraw(batch.number)
+            raise
+        self._file.note_batch(batch.number, id)
+        self._say(
+            f"batch {id} with {len(requests):,} questions was sent; it may take up to 24 hours. After Ctrl-C or a kill "
+            "the same command goes on with it"
+        )
+
+    def _end(self, batch: SentBatch, state: BatchState) -> None:
+        replies = {id: reply for file in state.files for id, reply in _replies(self._api.replies(file))}
+        requests = self._file.requests(batch.number)
+        missing = SavedReply("", f"the batch is {state.status}{': ' * bool(state.message)}{state.message}")
+        saved = [(one.id, replies.get(one.id, missing)) for one in requests]
+        # Replies first: after a kill before the settlement too much counts as spent, never too little.
+        self._file.end(batch.number, saved)
+        spent = sum(self._spent(reply, request) for (_, reply), request in zip(saved, requests, strict=True))
+        self._settle_batch(batch, spent)
+        errors = [reply.error for _, reply in saved if reply.error]
+        first = f", {len(errors):,} of them without a reply, the first one because: {errors[0]}" if errors else ""
+        self._say(
+            f"batch {batch.batch} is {state.status}: {len(saved):,} questions{first}; {spent / NANO:.2g} US dollars"
+        )
+
+    def _spent(self, reply: SavedReply, request: WaitingRequest) -> int:
+        if reply.error:
+            return 0
+        try:
+            usage = read_reply(json.loads(reply.text)).usage
+        except NoReplyError:
+            return request.nano
+        return request.nano if usage == Usage() else max(0, min(self._batch_nano(usage), request.nano))
+
+    def _settle_batch(self, batch: SentBatch, nano: int) -> None:
+        # What an earlier process has set aside in its memory alone is no longer counted, and is not given back.
+        if batch.reserved in self._own or (self._is_durable and batch.reserved.id):
+            self.store.settle(batch.reserved, nano)
+
+
+def _parts(requests: Iterable[WaitingRequest]) -> Iterator[list[tuple[str, int]]]:
+    """Ids and prices of the requests of each batch."""
+    part: list[tuple[str, int]] = []
+    size = 0
+    for request in requests:
+        length = len(request.body.encode("utf-8", "replace"))
+        if part and (len(part) >= _MOST_REQUESTS or size + length > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append((request.id, request.nano))
+        size += length
+    if part:
+        yield part
+
+
+def _line(request: WaitingRequest) -> bytes:
+    head = json.dumps({"custom_id": request.id, "method": "POST", "url": "/v1/chat/completions"})
+    return f'{head[:-1]}, "body": {request.body}}}\n'.encode("utf-8", "replace")
+
+
+def _replies(lines: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, SavedReply]]:
+    for line in lines:
+        response = line.get("response")
+        body = response.get("body") if isinstance(response, dict) else None
+        if isinstance(response, dict) and response.get("status_code") == 200 and isinstance(body, dict):
+            yield str(line.get("custom_id")), SavedReply(json.dumps(body), "")
+            continue
+        errors = [body.get("error") if isinstance(body, dict) else None, line.get("error")]
+        texts = [str(one.get("message") or one.get("code")) for one in errors if isinstance(one, dict)]
+        status = response.get("status_code") if isinstance(response, dict) else None
+        yield str(line.get("custom_id")), SavedReply("", (texts or [f"status {status}"])[0][:300])

@@ -1,0 +1,318 @@
+"""Checks by the cosine of sentence embeddings: how close the answer is to the question, and to the chunks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+from ragtrace.evaluate.coverage import coverage
+from ragtrace.evaluate.models.products import product
+from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
+from ragtrace.records import Evidence, Score, Trace
+from ragtrace.settings import Settings
+from ragtrace.text.function_words import FUNCTION_WORDS
+from ragtrace.text.sentences import Span, passages, prose, split
+from ragtrace.text.small_talk import asks_nothing
+
+if TYPE_CHECKING:
+    from ragtrace.evaluate.models.embedding import Vectors
+
+_H2O = "H2O Eval Studio"
+_ANSWER_SENTENCES = 40
+_CHUNK_SENTENCES = 60
+_CHUNK_CHARS = 100_000
+_CONTEXT_SENTENCES = 240
+"""Sentences that are embedded at most, of an answer, a chunk, all chunks. What is beyond is named in the
+explanation."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_UNSPACED = re.compile(r"[぀-ヿ㐀-鿿]")
+_READ = 2_000
+"""Characters of an answer whose words are counted."""
+_FEW_WORDS, _FEW_IN_ALL = 3, 5
+"""Up to so many words that carry meaning, and so many in all, "42 days", "Yes, on a leash" or a name do not tell what
+the question was about: of the five right ones among the answers written by hand four are below 0.2. A sentence such as
+"The pump has a warranty of two years" does tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    rank: int
+    span: Span
+    text: str
+
+
+def _answer_sentences(trace: Trace) -> list[Span]:
+    """What the answer says; an answer that is only code, a table or a word is taken as it is."""
+    return prose(trace.answer, _ANSWER_SENTENCES) or split(trace.answer, _ANSWER_SENTENCES)[:1]
+
+
+def _context_sentences(trace: Trace) -> list[_Sentence]:
+    sentences: list[_Sentence] = []
+    for rank, document in enumerate(trace.documents):
+        room = min(_CHUNK_SENTENCES, _CONTEXT_SENTENCES - len(sentences))
+        if room <= 0:
+            break
+        text = document.content[:_CHUNK_CHARS]
+        spans = prose(text, room) or split(text, 1)
+        sentences.extend(_Sentence(rank, span, text[span.start : span.end]) for span in spans)
+    return sentences
+
+
+def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]:
+    """Each group's vectors; all of a micro-batch in one call, so that what recurs is embedded once."""
+    from ragtrace.evaluate.models.embedding import get_embedder
+
+    vectors = get_embedder(settings.embedding_model).embed([text for group in groups for text in group])
+    parts, start = [], 0
+    for group in groups:
+        parts.append(vectors[start : start + len(group)])
+        start += len(group)
+    return parts
+
+
+def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
+    """Per trace the cosines of its answer's passages with the query, or what the model that `similarity_model` names
+    says of its sentences. Empty for an answer of too few words."""
+    if settings.similarity_model:
+        return [_by_named_model(trace, settings.similarity_model) for trace in traces]
+    groups: list[list[str]] = []
+    for trace in traces:
+        spans = passages(trace.answer, _ANSWER_SENTENCES) if _names_subject(trace.answer) else []
+        groups.append([trace.query])
+        groups.append([trace.answer[s.start : s.end] for s in spans])
+    vectors = _embed(groups, settings)
+    return [product(vectors[i + 1], vectors[i][0]) for i in range(0, len(vectors), 2)]
+
+
+def _names_subject(answer: str) -> bool:
+    """Whether an answer has enough words; two signs of a script without spaces count as one that carries meaning."""
+    text = answer[:_READ]
+    signs = len(_UNSPACED.findall(text))
+    others = _UNSPACED.sub(" ", text).lower()
+    meaning = sum(word not in FUNCTION_WORDS for word in _WORD.findall(others)) + signs // 2
+    return meaning > _FEW_WORDS or len(others.split()) > _FEW_IN_ALL
+
+
+def _by_named_model(trace: Trace, model: str) -> Any:
+    import numpy as np
+
+    from ragtrace.evaluate.models.external import similarity
+
+    pairs = [(trace.query, trace.answer[s.start : s.end]) for s in _answer_sentences(trace)]
+    return np.array(similarity(pairs, model))
+
+
+def _relevance_of_answer(check: Evaluator, value: Any, model: str) -> float | Score:
+    """The score for an answer's mean or highest cosine, which is None where the answer has no sentence or too few
+    words."""
+    if value is None:
+        return Score(check.name, label=NOT_APPLICABLE, explanation="the answer has no sentence, or too few words")
+    cosine = _clipped(value, -1.0)
+    return Score(check.name, value=cosine, explanation=f"by {model}") if model else cosine
+
+
+@evaluator(
+    needs={"query", "answer"},
+    version="3",
+    threshold=0.16,
+    range=(-1.0, 1.0),
+    method="model",
+    batch=True,
+    source="Ejento evaluation metrics, 1.3",
+)
+def answer_relevance(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score]:
+    """Mean over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the setting
+    `similarity_model` names. A list or a table counts as one sentence.
+
+    Not applicable, without such a CrossEncoder, to answers of up to five words of which at most three carry meaning:
+    "Yes.", "42 days", a name."""
+    cosines = _answer_to_query(traces, settings)
+    return [
+        _relevance_of_answer(answer_relevance, c.mean() if len(c) else None, settings.similarity_model) for c in cosines
+    ]
+
+
+@evaluator(
+    needs={"query", "answer"},
+    version="3",
+    threshold=0.21,
+    range=(-1.0, 1.0),
+    method="model",
+    batch=True,
+    source=f"{_H2O}, Answer Relevancy (Sentence Similarity)",
+)
+def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score]:
+    """Maximum over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the
+    setting `similarity_model` names. A list or a table counts as one sentence, and very short answers have no value, as
+    in `answer_relevance`."""
+    cosines = _answer_to_query(traces, settings)
+    return [
+        _relevance_of_answer(answer_relevance_max, c.max() if len(c) else None, settings.similarity_model)
+        for c in cosines
+    ]
+
+
+def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
+    """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`. Nothing for a turn of a
+    conversation that asks nothing of documents."""
+    is_question = [not asks_nothing(trace.query) for trace in traces]
+    relevance = iter(_relevance_of_questions(list(compress(traces, is_question)), settings))
+    return [next(relevance) if asks else [] for asks in is_question]
+
+
+def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
+    from ragtrace.evaluate.models.embedding import OnnxEmbedder, get_embedder
+
+    if get_embedder(settings.embedding_model).name == OnnxEmbedder.name:
+        return [_relevance_in_place(trace, settings) for trace in traces]
+    contexts = [_context_sentences(trace) for trace in traces]
+    groups: list[list[str]] = []
+    for trace, sentences in zip(traces, contexts, strict=True):
+        groups.append([trace.query])
+        groups.append([s.text for s in sentences])
+    vectors = _embed(groups, settings)
+    relevance = []
+    for i, sentences in enumerate(contexts):
+        best: dict[int, float] = {}
+        cosines: Any = product(vectors[2 * i + 1], vectors[2 * i][0]) if sentences else []
+        for sentence, cosine in zip(sentences, cosines, strict=True):
+            best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
+        relevance.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
+    return relevance
+
+
+_OTHER_WORDS = 0.6
+"""From own questions with chunks in other words; the hard negatives of dev are ranked as well as without it."""
+
+
+def _blended(trace: Trace, rank: int, cosine: float) -> float:
+    """A third the cosine of a chunk's nearest sentence, two thirds the chunk's coverage of the query's words: what a
+    passage is about and whether it names what was asked for. On dev either alone is worse at both sets there are.
+    At least a part of the cosine: a chunk that answers in other words holds none of the query's."""
+    covered = coverage(trace.query, trace.documents[rank].content[:_CHUNK_CHARS])
+    return cosine if covered is None else max((cosine + 2 * covered) / 3, _OTHER_WORDS * cosine)
+
+
+def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
+    """Per chunk with text how relevant it is: with the embedded encoder a sentence is encoded with the chunk around
+    it."""
+    from ragtrace.evaluate.models.chunk_sentences import sentence_vectors
+
+    (query,) = _embed([[trace.query]], settings)
+    relevance = []
+    left = _CONTEXT_SENTENCES
+    for rank, document in enumerate(trace.documents):
+        vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
+        left -= len(vectors)
+        if len(vectors):
+            relevance.append(_blended(trace, rank, _clipped(product(vectors, query[0]).max())))
+        if left <= 0:
+            break
+    return relevance
+
+
+_SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
+
+
+@evaluator(needs={"query", "documents"}, version="5", threshold=0.17, method="model", batch=True, source=_SOFT)
+def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
+    """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
+    thirds the share of the query's words that the chunk holds, rare words weighing more; at least 0.6 of the cosine,
+    for chunks that say it in other words.
+
+    The source's S is a cosine and its threshold 0.75. Here it is what `benchmarks/thresholds.py` gives: chunks of
+    another subject fail, passages on the subject that do not answer the question pass. Not applicable where the query
+    asks nothing of documents: "hi", "thanks", "tell me more".
+    """
+    return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
+
+
+@evaluator(needs={"query", "documents"}, version="5", threshold=0.14, method="model", batch=True, source=_SOFT)
+def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
+    """Mean over the chunks of S(query, chunk), which is that of `context_relevancy_recall`."""
+    return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
+
+
+@evaluator(
+    needs={"documents", "answer"},
+    threshold=0.75,
+    method="model",
+    batch=True,
+    source=f"{_H2O}, Groundedness Evaluator",
+)
+def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[Score | None]:
+    """Minimum over the answer's sentences of the maximum over the context's sentences of their cosine.
+
+    The explanation names the least grounded sentence; the evidence has every sentence with its closest passage.
+    A cosine does not see a contradiction: a wrong number in the right words is close. `groundedness` has a model for
+    it, and is better wherever both can run.
+    """
+    answers = [_answer_sentences(trace) for trace in traces]
+    contexts = [_context_sentences(trace) for trace in traces]
+    groups: list[list[str]] = []
+    for trace, spans, sentences in zip(traces, answers, contexts, strict=True):
+        groups.append([trace.answer[s.start : s.end] for s in spans])
+        groups.append([s.text for s in sentences])
+    vectors = _embed(groups, settings)
+    return [
+        _grounded(trace, answers[i], contexts[i], vectors[2 * i], vectors[2 * i + 1]) for i, trace in enumerate(traces)
+    ]
+
+
+def _grounded(
+    trace: Trace, spans: list[Span], sentences: list[_Sentence], answer: Vectors, context: Vectors
+) -> Score | None:
+    if not spans or not sentences:
+        return None
+    cosines = product(answer, context.T)
+    best = cosines.argmax(1)
+    threshold = groundedness_cosine.threshold or 0.0
+    evidence = []
+    for row, span in enumerate(spans):
+        source = sentences[int(best[row])]
+        support = _clipped(cosines[row, best[row]])
+        evidence.append(
+            Evidence(
+                span.start,
+                span.end,
+                "supported" if support >= threshold else "unsupported",
+                support,
+                trace.documents[source.rank].id,
+                source.rank,
+                source.span.start,
+                source.span.end,
+            )
+        )
+    least = min(evidence, key=lambda e: e.probability or 0.0)
+    return Score(
+        "groundedness_cosine",
+        value=least.probability,
+        explanation=f"least grounded: “{trace.answer[least.start : least.end][:300]}”{_unread(trace, sentences)}",
+        cause=None if (least.probability or 0.0) >= threshold else "unsupported",
+        evidence=tuple(evidence),
+    )
+
+
+def _unread(trace: Trace, sentences: Sequence[_Sentence]) -> str:
+    """Says so where not everything was read; never silently."""
+    read = Counter(s.rank for s in sentences)
+    cut = len(split(trace.answer, _ANSWER_SENTENCES + 1)) > _ANSWER_SENTENCES or any(
+        # Only a chunk that filled its room, or came after the room was gone, can have more than was read.
+        read[rank] >= _CHUNK_SENTENCES or (len(sentences) >= _CONTEXT_SENTENCES and document.content.strip())
+        for rank, document in enumerate(trace.documents)
+        if read[rank] < _sentence_count(document.content, read[rank] + 1)
+    )
+    return " (only the first sentences of the answer or of the context were compared)" if cut else ""
+
+
+def _sentence_count(text: str, enough: int) -> int:
+    return len(prose(text[:_CHUNK_CHARS], enough))
+
+
+def _clipped(value: Any, low: float = 0.0) -> float:
+    """A cosine as a float in range: rounding can carry it a hair past 1."""
+    return min(1.0, max(low, float(value)))

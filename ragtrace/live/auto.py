@@ -1,0 +1,23 @@
+"""Under `opentelemetry-instrument`: starts evaluation beside the instrumentation, set by the environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+
+def post_instrument() -> None:
+    """Called once all instrumentors are loaded. Never raises: that would abort the application's start."""
+    disabled = {n.strip() for n in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
+    switched_off: dict[str, Any] = {
+        name: False for name in ("langchain", "llama_index") if f"ragtrace_{name}" in disabled
+    }
+    try:
+        from ragtrace.live.init import init
+
+        init(**switched_off)
+    except Exception:  # noqa: BLE001 see above
+        _log.warning("ragtrace: evaluation did not start; spans are recorded without scores", exc_info=True)

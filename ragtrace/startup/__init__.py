@@ -1,1 +1,0 @@
-"""Builds a running ragtrace from its settings, and checks an installation."""
