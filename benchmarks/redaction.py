@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ragtrace.live.privacy_modes import redact_texts
+from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import load
 
 DRESSES: dict[str, Callable[[str], str]] = {

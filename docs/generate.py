@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace import plugins
-from ragtrace.live.privacy_modes import redact_texts
+from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import Settings, describe
 
 DOCS = Path(__file__).parent

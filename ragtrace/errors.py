@@ -1,6 +1,7 @@
 """The exceptions that ragtrace raises to its callers, none of them in the thread of a traced request, and the log of
 failures that are only counted."""
 
+import importlib.util
 import logging
 import traceback
 from collections.abc import Callable
@@ -74,3 +75,17 @@ def log_failure(module: str, message: str, *args: object, is_error: bool = False
         stack = "The traceback cannot be read."
     level = logging.ERROR if is_error else logging.WARNING
     logging.getLogger(module).log(level, f"{message}\n%s", *args, stack if _redact is None else _redact(stack))
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported; it is not imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # ValueError: a module that something else has put in its place
+        return False
+
+
+def require(module: str, extra: str, setting: str) -> None:
+    """Raise MissingExtraError where the module that a setting needs is not installed."""
+    if not is_installed(module):
+        raise MissingExtraError(module, extra, f"The setting {setting}")

@@ -102,8 +102,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the summary. Raises UsageError where the packages for the report are not installed."""
     if config.getoption("--ragtrace-report"):
-        from ragtrace.errors import MissingExtraError
-        from ragtrace.live.requirements import require
+        from ragtrace.errors import MissingExtraError, require
 
         try:
             for module in ("pyarrow", "jinja2", "numpy"):

@@ -108,7 +108,7 @@ def span_file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
 def setting_file_targets(folder: Path) -> Iterator[tuple[str, Target]]:
     """Settings of the worker and the console, addresses, files of keys and of prices."""
     from ragtrace.console.options import ConsoleSettings, Oidc, load_console
-    from ragtrace.live.privacy_modes import redact_texts
+    from ragtrace.evaluate.privacy_modes import redact_texts
     from ragtrace.settings import load
     from ragtrace.worker.worker_settings import WorkerSettings, load_worker
     from ragtrace_brokers.address import parse_address

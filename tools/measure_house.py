@@ -50,7 +50,7 @@ FIELD_NOUNS = {
     "tracing": "OpenTelemetry's word for recording spans",
 }
 # Modules that have the same name on purpose: each package has one, or both adapters have the same parts.
-CONVENTIONAL_STEMS = {"cli", "conversion", "handler", "instrumentor", "server", "sink"}
+CONVENTIONAL_STEMS = {"cli", "conversion", "handler", "instrumentor", "part", "server", "sink"}
 # Modules of routes: each is named after the thing that it shows.
 ROUTES = ("ragtrace.console.api.", "ragtrace.console.pages.")
 

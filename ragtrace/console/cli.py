@@ -7,10 +7,7 @@ import getpass
 import logging
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.console.chatlogs.cli import add_store_option, open_store_of
@@ -19,12 +16,11 @@ from ragtrace.errors import MissingExtraError, SettingError
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
 
-Beside = Callable[["Store"], AbstractContextManager[object]]
 _ROLES = ("viewer", "reviewer", "admin")
 
 
-def add_commands(commands: Any, beside: Beside = nullcontext) -> None:
-    """Add them to the parser of `ragtrace`. `beside` is entered with the store while the console serves."""
+def add_commands(commands: Any) -> None:
+    """Add them to the parser of `ragtrace`."""
     serve = commands.add_parser("serve", help="serve the console: chat logs for review, in a browser")
     add_store_option(serve)
     serve.add_argument("--create", action="store_true", help="begin with an empty store if the file does not exist")
@@ -46,7 +42,7 @@ def add_commands(commands: Any, beside: Beside = nullcontext) -> None:
     serve.add_argument("--review-quota", type=int, metavar="N", help="bring N logs a day to review (50)")
     serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate (PEM)")
     serve.add_argument("--tls-key", default="", metavar="FILE", help="the private key of the certificate (PEM)")
-    serve.set_defaults(run=partial(_serve, beside=beside))
+    serve.set_defaults(run=_serve)
     _users(
         commands.add_parser("user", help="manage the users of the console").add_subparsers(
             required=True, metavar="ACTION"
@@ -98,13 +94,14 @@ def _tokens(actions: Any) -> None:
         add_store_option(action)
 
 
-def _serve(options: argparse.Namespace, beside: Beside) -> int:
+def _serve(options: argparse.Namespace) -> int:
     from ragtrace.settings import load
 
     try:
         from ragtrace.console.options import load_console
         from ragtrace.console.review.policy import load_policy
         from ragtrace.console.server import serve
+        from ragtrace.console.verdict_delivery import deliver_verdicts
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
@@ -119,7 +116,7 @@ def _serve(options: argparse.Namespace, beside: Beside) -> int:
     )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
-    with open_store_of(options, create=options.create) as store, beside(store):
+    with open_store_of(options, create=options.create) as store, deliver_verdicts(store):
         if _is_empty(store):
             logging.getLogger("ragtrace.console").warning(
                 "ragtrace console: the store %s holds no logs. If it should, check --store", store.name

@@ -1,4 +1,4 @@
-"""Builds a running ragtrace from its settings. The only module that imports from all others."""
+"""Builds a running ragtrace from its settings."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations, sampling
+from ragtrace.base.parts import Keeper, parts
 from ragtrace.capture import on_off, recorder
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.capture.failures import failures as recording_failures
-from ragtrace.errors import DataError, SettingError, redact_with
+from ragtrace.errors import DataError, SettingError, redact_with, require
+from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.evaluation import Evaluator, configure
 from ragtrace.live import child_process, exit_hooks, requirements, telemetry_setup
 from ragtrace.live import runtime as running
-from ragtrace.live.backends import open_deliveries
 from ragtrace.live.pipeline import Adjust, Limits, Pipeline, Sink
-from ragtrace.live.privacy_modes import redact_texts
 from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.live.suite import make_suite
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
 from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_backends.deliveries import open_deliveries
 
 if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.sink import StoreSink
-    from ragtrace.console.review.feedback import FeedbackSink
     from ragtrace.live.journal import Journal
     from ragtrace_prometheus import PrometheusSink
 
@@ -201,7 +200,8 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         hold.wait_for_models()
     metrics = _metrics(settings, calibrated)
     journal = _journal(settings, capture, checks)
-    store = _store(settings, calibrated)
+    keeper = _keeper(settings, calibrated)
+    store, feedback = (None, None) if keeper is None else (keeper.sink, keeper.feedback)
     deliveries = open_deliveries(settings, capture.sanitizer)
     telemetry_sinks = telemetry.sinks if telemetry is not None else ()
     # Spans after the store: what a trace backend shows is in the store, too.
@@ -229,7 +229,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     pipeline.start()
     recorder.set_consumer(pipeline)
     source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
-    parts_beside = Parts(telemetry, metrics, journal, store, _feedback(settings), source, deliveries)
+    parts_beside = Parts(telemetry, metrics, journal, store, feedback, source, deliveries)
     runtime = Runtime(settings, pipeline, parts_beside)
     runtime.at_close(remove_spending)
     return runtime
@@ -238,7 +238,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
 def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
     if settings.prometheus_port < 0:
         return None
-    requirements.require("prometheus_client", "prometheus", "prometheus_port")
+    require("prometheus_client", "prometheus", "prometheus_port")
     from ragtrace_prometheus import PrometheusSink
     from ragtrace_prometheus.watcher import JudgeLimits
 
@@ -268,30 +268,18 @@ def _journal(settings: Settings, capture: ContentPolicy, checks: Sequence[Evalua
     )
 
 
-def _store(settings: Settings, checks: Sequence[Evaluator]) -> StoreSink | None:
+def _keeper(settings: Settings, checks: Sequence[Evaluator]) -> Keeper | None:
+    """What keeps evaluations and feedback, of the first part that the settings ask for it."""
     if not settings.store:
         return None
-    requirements.require("sqlalchemy", "store", "store")
-    from ragtrace.console.chatlogs.encryption import read_keys
-    from ragtrace.console.chatlogs.sink import Retention, StoreSink
-
-    retention = Retention(settings.store_days, settings.store_bytes)
-    key = read_keys(settings.store_key)
-    return StoreSink(
-        settings.store, key=key, app=settings.app, env=settings.env, evaluators=checks, retention=retention
-    )
+    keepers = (part.keep(settings, checks) for part in parts())
+    keeper = next((each for each in keepers if each is not None), None)
+    if keeper is None:
+        raise SettingError("store is set, but no part of ragtrace that keeps requests is installed: reinstall it")
+    return keeper
 
 
-def _feedback(settings: Settings) -> FeedbackSink | None:
-    if not settings.store:
-        return None
-    from ragtrace.console.chatlogs.encryption import read_keys
-    from ragtrace.console.review.feedback import FeedbackSink
-
-    return FeedbackSink(settings.store, key=read_keys(settings.store_key))
-
-
-def _with_store(calibration: Adjust | None, store: StoreSink | None) -> Adjust | None:
+def _with_store(calibration: Adjust | None, store: Any) -> Adjust | None:
     """The calibration, which also gives the store each new version: scores belong to a version's threshold."""
     if calibration is None or store is None:
         return calibration

@@ -14,10 +14,10 @@ from opentelemetry import context
 from ragtrace import sampling
 from ragtrace.capture import on_off, recorder
 from ragtrace.capture.content import ContentPolicy
+from ragtrace.errors import require
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, run
 from ragtrace.live import runtime as running
 from ragtrace.live.pipeline import Pipeline
-from ragtrace.live.requirements import require
 from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.records import Evaluation, Feedback, Score, Trace
 from ragtrace.sampling import Decision

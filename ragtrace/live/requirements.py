@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ragtrace import plugins
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import SettingError, is_installed
 from ragtrace.evaluation import Evaluator
 from ragtrace.settings import Settings
 
@@ -78,7 +77,7 @@ def missing(checks: Sequence[Evaluator], settings: Settings) -> dict[Requirement
     absent: dict[Requirement, list[str]] = {}
     for check in checks:
         for requirement in _requirements(check.importable_name or "", settings):
-            if not _is_installed(requirement.module):
+            if not is_installed(requirement.module):
                 absent.setdefault(requirement, []).append(check.name)
     return absent
 
@@ -144,16 +143,3 @@ def _likelihood(model: str) -> tuple[Requirement, ...]:
 
 def _pii_engine(name: str) -> tuple[Requirement, ...]:
     return (Requirement("presidio_analyzer", ""),) if name == "presidio" else (Requirement("gliner", ""),)
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # ValueError: a module that something else has put in its place
-        return False
-
-
-def require(module: str, extra: str, setting: str) -> None:
-    """Raise MissingExtraError where the module that a setting needs is not installed."""
-    if not _is_installed(module):
-        raise MissingExtraError(module, extra, f"The setting {setting}")

@@ -16,7 +16,7 @@ from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.review import verdicts
 from ragtrace.console.review.agreement import agreement
-from ragtrace.live.verdict_delivery import deliver_verdicts
+from ragtrace.console.verdict_delivery import deliver_verdicts
 from ragtrace.records import Evaluation, Score, Trace
 from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
 from tests.delivery.mlflow_api import MlflowApi

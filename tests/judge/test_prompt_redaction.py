@@ -12,7 +12,7 @@ import ragtrace
 from ragtrace import settings
 from ragtrace.errors import SettingError
 from ragtrace.evaluate.judge import Judge, JudgeError, Prompt
-from ragtrace.live.privacy_modes import redact_texts
+from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.records import Document
 from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.batch.reporting.terminal import fitted
+from ragtrace.base.terminal import fitted
 from tests.reporting.terminal_sessions import RECORDING, in_terminal, ragtrace, record, write_files
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

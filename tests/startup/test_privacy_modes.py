@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import SettingError
-from ragtrace.live.privacy_modes import redact_texts
+from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import load
 from ragtrace.text.sanitizer import Sanitizer
 

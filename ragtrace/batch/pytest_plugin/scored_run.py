@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragtrace._version import __version__
-from ragtrace.batch.reporting import terminal
+from ragtrace.base import terminal
 from ragtrace.batch.reporting.files import metric_from_dict, result_from_dict, write_run
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric
 from ragtrace.batch.table import RunFigures

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from ragtrace.base.terminal import fitted
 from ragtrace.batch.reporting.formats import table
 from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
-from ragtrace.batch.reporting.terminal import fitted
 from ragtrace.errors import DataError
 from ragtrace.statistics import intervals, significance
 

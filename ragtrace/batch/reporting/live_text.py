@@ -8,9 +8,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+from ragtrace.base.terminal import fitted
 from ragtrace.batch.reporting.formats import NONE, json_value, moment, table
 from ragtrace.batch.reporting.live import AppReport, EvaluatorRow, LiveReport
-from ragtrace.batch.reporting.terminal import fitted
 from ragtrace.statistics import Estimate
 
 _HEAD = (

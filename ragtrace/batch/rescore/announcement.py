@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Prints a line of the command to standard error, in the terminal's width."""
-    from ragtrace.batch.reporting import terminal
+    from ragtrace.base import terminal
 
     print("\n".join(terminal.fitted([f"ragtrace rescore: {text}"], terminal.width(sys.stderr))), file=sys.stderr)
 

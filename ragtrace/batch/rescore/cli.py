@@ -89,7 +89,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 
 def compare_versions(options: argparse.Namespace) -> int:
     """`ragtrace compare --evaluator`: two versions on the logs of a store."""
-    from ragtrace.batch.reporting import terminal
+    from ragtrace.base import terminal
     from ragtrace.batch.rescore.version_changes import two_versions, version_changes
     from ragtrace.console.chatlogs.cli import open_store_of
 
@@ -225,7 +225,7 @@ def _export(options: argparse.Namespace, store: Store, suite: RescoreSuite) -> N
 
 def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
     """The requests of a file, into a file of JSON lines or to standard output."""
-    from ragtrace.batch.reporting import terminal
+    from ragtrace.base import terminal
     from ragtrace.batch.rescore.job import run_suite
     from ragtrace.batch.rescore.result_file import ResultFile
     from ragtrace.batch.rescore.stored_logs import Missing
@@ -350,7 +350,7 @@ def _conclude(
     options: argparse.Namespace, outcome: RescoreOutcome, verb: str, line_errors: Sequence[DataError] = ()
 ) -> int:
     """Prints the figures; returns the exit code. `line_errors` were printed when the file was read."""
-    from ragtrace.batch.reporting import terminal
+    from ragtrace.base import terminal
 
     for error in outcome.errors:
         say(str(error))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, select
 
+from ragtrace.base.terminal import fitted
 from ragtrace.batch.reporting.comparison import comparison_table
 from ragtrace.batch.reporting.formats import moment, number
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
-from ragtrace.batch.reporting.terminal import fitted
 from ragtrace.batch.rescore.stored_logs import LogSelection
 from ragtrace.console.chatlogs.schema import evaluators, in_period, scores, traces
 from ragtrace.console.chatlogs.side_by_side import MOST_REQUESTS, Side, compare_sides, evaluator_versions

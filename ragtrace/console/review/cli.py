@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +16,12 @@ if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
     from ragtrace.console.review.calibration import Calibration, QualityMeasures
     from ragtrace.statistics import Estimate
-    from ragtrace_backends.person_labels import PersonLabel, StoredRequest
 
 
-ReadLabels = Callable[[str, "Sequence[StoredRequest]"], "Iterable[PersonLabel]"]
-"""Reads people's labels of stored requests from a tool with this name."""
 _TOOLS = ("phoenix", "mlflow", "langfuse")
 
 
-def add_commands(commands: Any, read_labels: ReadLabels) -> None:
+def add_commands(commands: Any) -> None:
     """Adds the commands to a parser's sub-commands. Imports nothing heavy."""
     calibrate = commands.add_parser("calibrate", help="fit thresholds and probabilities to people's verdicts")
     add_store_option(calibrate)
@@ -62,10 +58,10 @@ def add_commands(commands: Any, read_labels: ReadLabels) -> None:
     )
     export.set_defaults(run=_export)
 
-    _add_import(commands, read_labels)
+    _add_import(commands)
 
 
-def _add_import(commands: Any, read_labels: ReadLabels) -> None:
+def _add_import(commands: Any) -> None:
     labels = commands.add_parser("import-labels", help="import labels from elsewhere into the store")
     add_store_option(labels)
     labels.add_argument(
@@ -97,7 +93,7 @@ def _add_import(commands: Any, read_labels: ReadLabels) -> None:
         metavar="P",
         help="probability with which a stored log was labelled, if the labelled logs are a random sample; 1 for all",
     )
-    labels.set_defaults(run=partial(_import, read_labels=read_labels))
+    labels.set_defaults(run=_import)
 
 
 # --- calibrate --------------------------------------------------------------------------------------------------------
@@ -212,8 +208,9 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _import(options: argparse.Namespace, read_labels: ReadLabels) -> int:
+def _import(options: argparse.Namespace) -> int:
     from ragtrace.console.review.label_import import LabelWords, import_from_tool, import_labels
+    from ragtrace_backends.deliveries import read_labels
 
     if (options.file is None) == (options.tool is None):
         raise SettingError(f"name either a file, or a tool with --from: {', '.join(_TOOLS)}")

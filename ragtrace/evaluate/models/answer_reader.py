@@ -104,7 +104,7 @@ Place = tuple[int | None, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClaimReading:
     """What the reader says of a statement, or of a part of a long one: logits, wrong words, and the passage."""
 
     statement: int
@@ -122,7 +122,7 @@ class Part:
 class Measurement:
     """What the reader says of an answer, before the calibration."""
 
-    parts: list[Part]
+    parts: list[ClaimReading]
     whole: float
     """Logit that some of the answer is not supported: the largest of all that were read."""
     share: float
@@ -178,7 +178,7 @@ class Reader:
         parts = _parts(pieces.offsets, question.statements)
         if not parts or not any(self.chunks.sentences(c) for c in question.chunks):
             return None
-        measured: list[Part] = []
+        measured: list[ClaimReading] = []
         whole, share = -math.inf, 1.0
         for first in _windows(parts):
             window = list(first)
@@ -210,7 +210,7 @@ class Reader:
         claims = [range(end - len(part), end) for (_, part), end in zip(window, ends, strict=True)]
         return _Pass(tuple(window), claims, self.read(excerpt.ids, question.query, ids, claims), excerpt)
 
-    def _part(self, question: Question, pieces: Any, one: _Pass, row: int, whole: float) -> Part:
+    def _part(self, question: Question, pieces: Any, one: _Pass, row: int, whole: float) -> ClaimReading:
         k, part = one.window[row]
         claim, logits = one.claims[row], one.logits
         offsets = [pieces.offsets[i] for i in part]
@@ -218,7 +218,7 @@ class Reader:
         text = question.answer[slice(*question.statements[k])]
         wrong = " ".join(question.answer[a:b] for a, b in words)
         place = self._place(question, one.excerpt, text, wrong)
-        return Part(k, float(logits.claims[row, 0]), whole, float(logits.claims[row, 1]), words, place)
+        return ClaimReading(k, float(logits.claims[row, 0]), whole, float(logits.claims[row, 1]), words, place)
 
     def assess(self, question: Question) -> AnswerSupport | None:
         """Assess an answer against its chunks. None where the statements or the chunks hold no word."""
@@ -256,7 +256,7 @@ _EMPTY = StatementSupport(1.0, 0.0, 0.0)
 """Of a statement without a word."""
 
 
-def _mean(first: Part, second: Part) -> Part:
+def _mean(first: ClaimReading, second: ClaimReading) -> ClaimReading:
     """The mean of two readings of a part: with the words of the more doubtful one."""
     doubtful = max(first, second, key=lambda part: part.doubt)
     return replace(

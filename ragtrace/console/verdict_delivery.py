@@ -22,9 +22,9 @@ _CLOSE = 10.0
 def deliver_verdicts(store: Store) -> Iterator[Sequence[ScoreDelivery]]:
     """Send the verdicts of each review that is submitted while the block runs to the backends that the settings name;
     gives the deliveries. Raises SettingError and MissingExtraError as `open_deliveries` does."""
-    from ragtrace.live.backends import open_deliveries
-    from ragtrace.live.privacy_modes import redact_texts
+    from ragtrace.evaluate.privacy_modes import redact_texts
     from ragtrace.settings import load
+    from ragtrace_backends.deliveries import open_deliveries
 
     settings, sanitizer = redact_texts(load())
     deliveries = open_deliveries(settings, sanitizer)

@@ -29,7 +29,7 @@ def open_deliveries(settings: Settings, sanitizer: Sanitizer) -> tuple[ScoreDeli
 
 
 def _open(setting: str, settings: Settings, sanitizer: Sanitizer) -> ScoreDelivery:
-    from ragtrace.live.requirements import require
+    from ragtrace.errors import require
 
     require("requests", "otlp", setting)
     from ragtrace_backends.annotations import AnnotationForm
@@ -55,7 +55,7 @@ def read_labels(tool: str, requests: Sequence[StoredRequest]) -> Iterator[Person
 
     Raises SettingError without a server, and BackendError where it does not answer.
     """
-    from ragtrace.live.requirements import require
+    from ragtrace.errors import require
     from ragtrace.settings import load
 
     setting = f"{tool}_url"

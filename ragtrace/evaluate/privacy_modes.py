@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ragtrace.base.lazy import Recent
-from ragtrace.errors import SettingError
-from ragtrace.live.requirements import require
+from ragtrace.errors import SettingError, require
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
 from ragtrace.text.limited_redaction import TimeLimited, redaction_function

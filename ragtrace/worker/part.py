@@ -1,0 +1,8 @@
+"""The worker as a part of ragtrace."""
+
+from __future__ import annotations
+
+from ragtrace.base.parts import Part
+from ragtrace.worker.cli import add_commands
+
+PART = Part(add_commands)
