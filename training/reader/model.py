@@ -26,7 +26,7 @@ def bucket(distance: Tensor) -> Tensor:
 
 
 class _Diagonals(torch.autograd.Function):
-    """(b, h, l, 2l-1), column l-1 holding distance 0, as (b, h, l, l): a strided view in place of a gather."""
+    """(b, h, l, 2l), column l-1 holding distance 0, as (b, h, l, l): a strided view in place of a gather."""
 
     @staticmethod
     def forward(context, columns):
@@ -37,7 +37,7 @@ class _Diagonals(torch.autograd.Function):
     @staticmethod
     def backward(context, gradient):
         b, h, n, w = context.shape
-        out = torch.zeros(b, h, n, w, dtype=gradient.dtype)
+        out = gradient.new_zeros(b, h, n, w)
         out.as_strided((b, h, n, n), (h * n * w, n * w, w - 1, 1), n - 1).copy_(gradient)
         return out
 
@@ -45,13 +45,14 @@ class _Diagonals(torch.autograd.Function):
 class Layer(nn.Module):
     """A layer with disentangled attention: content to content, content to position, position to content."""
 
-    def __init__(self) -> None:
+    def __init__(self, dropout: float) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.norm1, self.norm2 = (nn.LayerNorm(WIDTH, eps=1e-7) for _ in range(2))
         self.up, self.down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
 
-    def forward(self, x: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, rising: Tensor, falling: Tensor) -> Tensor:
         b, n, _ = x.shape
         size = WIDTH // HEADS
 
@@ -60,23 +61,23 @@ class Layer(nn.Module):
 
         scale = math.sqrt(3 * size)
         q, k, v = heads(self.query(x)) / scale, heads(self.key(x)), heads(self.value(x))
-        key_of, query_of = heads(self.key(positions)), heads(self.query(positions)) / scale
+        key_of, query_of = heads(self.key(falling)), heads(self.query(rising)) / scale
         scores = q @ k.transpose(-1, -2)
-        scores = scores + _Diagonals.apply(q @ key_of.flip(1).transpose(-1, -2))
+        scores = scores + _Diagonals.apply(q @ key_of.transpose(-1, -2))
         scores = scores + _Diagonals.apply(k @ query_of.transpose(-1, -2)).transpose(-1, -2)
-        weights = torch.softmax((scores + mask).float(), -1).to(v.dtype)
-        x = self.norm1(x + self.out((weights @ v).transpose(1, 2).reshape(b, n, WIDTH)))
-        return self.norm2(x + self.down(functional.gelu(self.up(x))))
+        weights = self.dropout(torch.softmax((scores + mask).float(), -1).to(v.dtype))
+        x = self.norm1(x + self.dropout(self.out((weights @ v).transpose(1, 2).reshape(b, n, WIDTH))))
+        return self.norm2(x + self.dropout(self.down(functional.gelu(self.up(x)))))
 
 
 class Reader(nn.Module):
     """The body and its heads."""
 
-    def __init__(self, pieces: int) -> None:
+    def __init__(self, pieces: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.words, self.norm = nn.Embedding(pieces, WIDTH), nn.LayerNorm(WIDTH, eps=1e-7)
         self.positions, self.positions_norm = nn.Embedding(2 * BUCKETS, WIDTH), nn.LayerNorm(WIDTH, eps=1e-7)
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(Layer(dropout) for _ in range(LAYERS))
         self.answer_pool, self.answer = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4)
         self.claim_pool, self.claim = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2)
         self.word = nn.Linear(WIDTH, 1)
@@ -87,11 +88,13 @@ class Reader(nn.Module):
         with torch.set_grad_enabled(frozen == 0 and torch.is_grad_enabled()):
             x = self.norm(self.words(ids)) * mask[..., None].float()
         table = self.positions_norm(self.positions.weight)
-        positions = table[bucket(torch.arange(-(n - 1), n))]
+        # One distance more than there are: rows of an even length are multiplied faster.
+        distances = torch.arange(-(n - 1), n + 1, device=ids.device)
+        rising, falling = table[bucket(distances)], table[bucket(-distances)]
         blocked = (1 - mask)[:, None, None, :].float() * -1e4
         for number, layer in enumerate(self.layers):
             with torch.set_grad_enabled(number >= frozen and torch.is_grad_enabled()):
-                x = layer(x, blocked, positions)
+                x = layer(x, blocked, rising, falling)
         return x
 
     def forward(self, ids: Tensor, mask: Tensor, owner: Tensor, claims: Tensor, frozen: int = 0):
@@ -116,11 +119,11 @@ _PARTS = {
 }  # fmt: skip
 
 
-def start(folder: Path, kept: list[int]) -> Reader:
+def start(folder: Path, kept: list[int], dropout: float = 0.0) -> Reader:
     """A reader with the weights of a hub's folder (model.safetensors of a DeBERTa-v3-xsmall, with or without a
     classifier of two classes), and of the word table only the rows of `kept`."""
     saved = load_file(folder / "model.safetensors")
-    reader = Reader(len(kept))
+    reader = Reader(len(kept), dropout)
     renamed = {
         "words.weight": saved["deberta.embeddings.word_embeddings.weight"][kept],
         "positions.weight": saved["deberta.encoder.rel_embeddings.weight"],

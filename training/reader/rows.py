@@ -1,10 +1,11 @@
 """Training rows of the reader:
 
-    python training/reader/rows.py --data FOLDER --start FOLDER --out build/reader
+    python training/reader/rows.py --data FOLDER --start FOLDER --out build/reader [--variants 3]
 
 `--data` holds train/ (labelled sets), `--start` is the folder of the start weights (tokenizer.json). Writes
 tokenizer.json with the pieces that are kept, kept.json and rows.pickle. Cases of this project are read from
-training/reader/cases; one context in fourteen is kept for validation.
+training/reader/cases; one context in fourteen is kept for validation. In each of the `--variants` the cases have their
+chunks in another order, other budgets of evidence, and other sentences removed.
 """
 
 from __future__ import annotations
@@ -37,17 +38,19 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d,.:]*\d(?!\w)|(?<![\w.])\d(?!\w)")
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][a-z]{2,}(?: [A-Z][a-z]+)*")
 _ABSENT = {"extra", "world", "cause", "absent", "long_extra", "long_cause", "product", "null_wrong", "attribution"}
 _UNCLEAR = {"scope", "hedge_lost", "partial_wrong", "overgeneralised", "preface_wrong", "citation"}
-_NLI = {"te_new_protocols": 24_000, "fever_evidence": 8_000, "bump": 1_000, "factcheckgpt_stance": 1_200}
+_NLI = {"te_new_protocols": 30_000, "fever_evidence": 8_600, "bump": 1_000, "factcheckgpt_stance": 1_280}
 _GROUND = {
-    "cad_nli": 2000, "scone": 800, "negnli": 1600, "breaking_nli": 500, "conjnli": 1500, "hans": 400, "condaqa": 2000,
-    "sharc_policy": 1600, "contractnli": 2000, "fm2": 2500, "fever_symmetric": 1372, "halueval_qa": 1000,
-    "scifact": 530, "xsumfaith_spans": 56, "med_gqnli": 300, "clapnq": 700, "summedits_clean": 1300,
-    "summedits_other": 1200, "fib_xsum_cnndm": 1600, "quintd": 900, "accuracy_basketball": 400,
+    "cad_nli": 6000, "scone": 2000, "negnli": 1800, "breaking_nli": 1000, "conjnli": 3000, "hans": 800, "condaqa": 9000,
+    "sharc_policy": 3000, "contractnli": 2900, "fm2": 2500, "fever_symmetric": 1372, "halueval_qa": 1000,
+    "scifact": 530, "xsumfaith_spans": 56, "med_gqnli": 900, "clapnq": 780, "summedits_clean": 1300,
+    "summedits_other": 1400, "fib_xsum_cnndm": 1800, "quintd": 900, "accuracy_basketball": 480, "pubmedqa": 600,
 }  # fmt: skip
+_RAGTRUTH = {"QA": 2_400, "Summary": 3_200, "Data2txt": 6_000}
+"""Good and bad windows of each task at most."""
 _WHOLE = {"faithdial_audit": 3, "q2_wow": 3, "wice_tokens_train": 1}
 """Sets of which all rows are taken, balanced or not, and how often: there is little of conversation and long claims."""
-_RELEVANCE = {"rel_selqa_answer_sentences": 2000, "rel_fetaqa_answers": 2500, "rel_clapnq": 3000}
-_PASSAGES = {"rel_clapnq": 567, "rel_covidqa": 2000, "rel_xquad_12lang": 1600}
+_RELEVANCE = {"rel_selqa_answer_sentences": 3500, "rel_fetaqa_answers": 5000, "rel_clapnq": 3800}
+_PASSAGES = {"rel_clapnq": 567, "rel_covidqa": 3600, "rel_xquad_12lang": 1672, "rel_selqa_answer_sentences": 7000}
 
 
 @dataclass(slots=True)
@@ -116,15 +119,16 @@ class Maker:
         read = joined(evidence, asked, ids)
         return Row(read, len(read) - 1 - len(ids), bad, words=words, claims=claims, **labels)
 
-    def cases(self, files: Iterable[Path]) -> tuple[list[Row], list[Row]]:
-        """Rows of the cases for training and validation."""
+    def cases(self, files: Iterable[Path], variant: int = 0) -> tuple[list[Row], list[Row]]:
+        """Rows of the cases for training and validation. But in variant 0 the chunks are in another order."""
         made: tuple[list[Row], list[Row]] = ([], [])
         for path in files:
             for number, case in enumerate(lines(path)):
                 name = f"{path.stem}-{number}"
                 kept = zlib.crc32(name.encode()) % 14 == 0
-                rows = list(self._of_case(case, name))
-                made[kept].extend(rows)
+                if variant:
+                    case = case | {"contexts": self.random.sample(case["contexts"], len(case["contexts"]))}
+                made[kept].extend(self._of_case(case, f"{name}/{variant}"))
                 if not kept:
                     made[0].extend(self._changed_contexts(case, name))
         return made
@@ -224,7 +228,7 @@ class Maker:
         if start is not None:
             yield start, end
 
-    def ragtruth(self, path: Path, limits: dict[str, int]) -> list[Row]:
+    def ragtruth(self, path: Path) -> list[Row]:
         """Windows of answers with marked spans, as many good as bad ones of each task, and good ones with a number or
         a name of their context exchanged."""
         found: dict[tuple[str, int], list[Row]] = defaultdict(list)
@@ -232,13 +236,13 @@ class Maker:
         self.random.shuffle(rows)
         for r in rows:
             task = r["task"]
-            if all(len(found[task, k]) >= limits[task] for k in (0, 1)):
+            if all(len(found[task, k]) >= _RAGTRUTH[task] for k in (0, 1)):
                 continue
             query = r["query"] if task == "QA" else ""
             for start, end in self.windows(r["answer"]):
                 touching = [s for s in r["spans"] if s["start"] < end and s["end"] > start]
                 bad = int(bool(touching))
-                if len(found[task, bad]) >= limits[task]:
+                if len(found[task, bad]) >= _RAGTRUTH[task]:
                     continue
                 spans = [(s["start"] - start, s["end"] - start) for s in touching]
                 absent = -1 if not bad else int(not any("Conflict" in s["type"] for s in touching))
@@ -289,10 +293,12 @@ class Maker:
             for r in rows[:limit]:
                 made.append(self.row([], r["query"], r["answer"], -1, off_topic=1 - r["label"], source="relevance"))
         for name, limit in _PASSAGES.items():
-            rows = [r for r in lines(folder / f"{name}.jsonl.gz") if r["contexts"] and not r.get("answer")]
-            rows = [r for r in rows if r.get("lang", "en") == "en"]
-            self.random.shuffle(rows)
-            made += [self.passage(r["contexts"][0], r["query"], 1 - r["label"]) for r in rows[:limit]]
+            rows = [r for r in lines(folder / f"{name}.jsonl.gz") if r.get("lang", "en") == "en"]
+            sentences = name.startswith("rel_selqa")
+            texts = [(r["answer"] if sentences else (r["contexts"] or [""])[0], r) for r in rows]
+            texts = [t for t in texts if t[0]]
+            self.random.shuffle(texts)
+            made += [self.passage(text, r["query"], 1 - r["label"]) for text, r in texts[:limit]]
         return made
 
     def passage(self, chunk: str, query: str, beside: int) -> Row:
@@ -338,6 +344,7 @@ def main() -> None:
     for option in ("data", "start", "out"):
         parser.add_argument(f"--{option}", type=Path, required=True)
     parser.add_argument("--cases", type=Path, nargs="*", default=sorted((HERE / "cases").glob("*.jsonl")))
+    parser.add_argument("--variants", type=int, default=1)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     train = given.data / "train"
@@ -360,20 +367,20 @@ def main() -> None:
         print("pieces", len(kept), flush=True)
     maker = Maker(given.out / "tokenizer.json")
     cases, validation = maker.cases(given.cases)
-    cases += maker.other_chunks(given.cases, 1_200)
+    for variant in range(1, given.variants):
+        cases += maker.cases(given.cases, variant)[0]
+    cases += maker.other_chunks(given.cases, 1_200 * given.variants)
     streams = {
         "cases": [r for r in cases if r.source == "cases"],
         "relevance": [r for r in cases if r.source == "relevance"],
         "validation": validation,
         "nli": [r for n, k in _NLI.items() for r in maker.labelled(train / "nli" / f"{n}.jsonl.gz", k)],
         "ground": [r for n, k in _GROUND.items() for r in maker.labelled(train / "ground" / f"{n}.jsonl.gz", k)],
-        "ragtruth": maker.ragtruth(
-            train / "ragtruth_train.jsonl.gz", {"QA": 1_200, "Summary": 1_600, "Data2txt": 3_000}
-        ),
+        "ragtruth": [r for _ in range(given.variants) for r in maker.ragtruth(train / "ragtruth_train.jsonl.gz")],
     }
     for n, times in _WHOLE.items():
         streams["ground"] += times * maker.labelled(train / "ground" / f"{n}.jsonl.gz")
-    streams["relevance"] += maker.relevance(train / "other") + maker.passages_of_cases(given.cases, 2_500)
+    streams["relevance"] += maker.relevance(train / "other") + maker.passages_of_cases(given.cases, 9_000)
     for name, rows in streams.items():
         print(
             name, len(rows), "bad", sum(r.bad == 1 for r in rows), "pieces", sum(len(r.ids) for r in rows), flush=True
