@@ -226,7 +226,7 @@ def test_evaluators_without_their_models(
 ) -> None:
     """Evaluators whose models are not installed are named before anything is evaluated."""
     _fill(store_url, 2)
-    monkeypatch.setattr("ragtrace.live.requirements._is_installed", lambda module: module != "onnxruntime")
+    monkeypatch.setattr("ragtrace.live.requirements.is_installed", lambda module: module != "onnxruntime")
     assert rescore(store_url, "faithfulness") == 2
     assert "names faithfulness, for which these packages are not installed: onnxruntime" in capsys.readouterr().err
 

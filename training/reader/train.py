@@ -153,9 +153,7 @@ class Mixed(IterableDataset):  # type: ignore[misc]
 def loss_of(reader: Reader, batch: Batch, frozen: int) -> Tensor:
     """The sum of the losses."""
     with torch.autocast(DEVICE, torch.bfloat16, enabled=BF16):
-        answers, claims, words = (
-            t.float() for t in reader(batch.ids, batch.mask, batch.owner, batch.places, frozen)
-        )
+        answers, claims, words = (t.float() for t in reader(batch.ids, batch.mask, batch.owner, batch.places, frozen))
     total = 0.7 * _known(claims[:, 0], batch.claims[:, 0]) + 0.3 * _known(claims[:, 1], batch.claims[:, 1])
     for i, weight in enumerate(_ANSWER_WEIGHTS):
         total = total + weight * _known(answers[:, i], batch.answers[:, i])
@@ -333,7 +331,7 @@ def main() -> None:
     parser.add_argument("--print-every", type=int, default=20)
     given = parser.parse_args()
     if "RANK" in os.environ or given.processes == 1:
-        worker(given, int(os.environ.get("RANK", 0)))
+        worker(given, int(os.environ.get("RANK", "0")))
         return
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     started = [
