@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ragtrace.text.item_search import SearchText, Span, is_example
-from ragtrace.text.login_phrases import is_address, is_drawn
+from ragtrace.text.secret_assignments import is_password
 
 _VALUE = r"[\"'`]?(?P<value>[^\s\"'`<>(){}\[\],;«»“”„|]{5,80})"
 _OPTIONS = r"(?:[^\n;|]{0,120}?\s)?"
@@ -69,8 +69,43 @@ def command_passwords(text: SearchText) -> Iterator[Span]:
             for match in pattern.finditer(text.text, start, end):
                 first, last = match.span("value")
                 if (
-                    is_drawn(match["value"])
-                    and not is_address(match["value"])
+                    _is_drawn(match["value"])
+                    and not _is_address(match["value"])
                     and not is_example(text.text, max(0, match.start() - 40), first)
                 ):
                     yield first, first + len(text.text[first:last].rstrip(".?:"))
+
+
+# What has digits and opens nothing: algorithms, fields and steps, files.
+_NO_SECRET = re.compile(
+    r"(?i)(?:(?:hmac|sha|aes|md|rsa|oauth|tls|ssl|wpa|base|utf|ntlm|scrypt|bcrypt|argon|pbkdf|http|ipv|saml|fido)"
+    r"[-_]?v?\d.*|(?:pass(?:word|wort)?|secret|pw|field|column|line|step|input|option|row|param\w*|arg\w*|group|"
+    r"build|page|version|user|admin)s?[-_]?\d{0,4}|[\w/.-]+\.(?:[a-z]{2,4}|local)|\d.*(?:am|pm|%)|"
+    r"[\d.,-]+\+?[-_]?[a-z]+|v\d[\d.]*)"
+)
+
+
+def _is_drawn(value: str) -> bool:
+    """Whether a value can be a password and no word or number."""
+    value = value.rstrip(".!?:")
+    letters = any(map(str.isalpha, value))
+    others = any(c.isdigit() or c in "!@#$%^&*" for c in value)
+    return (
+        letters
+        and others
+        and not value.startswith(("/", "-"))
+        and _NO_SECRET.fullmatch(value) is None
+        and is_password(value)
+    )
+
+
+# An e-mail address, a host or a page, a user of a domain (CORP\\nora).
+_ADDRESS = re.compile(
+    r"(?i)[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,12}|(?:[a-z0-9-]{1,40}\.){1,5}[a-z]{2,12}(?::\d{1,6})?(?:/\S*)?|"
+    r"\w[\w.-]*\\{1,2}[\w.$-]+|\w+://.*"
+)
+
+
+def _is_address(value: str) -> bool:
+    """Whether a value is an address of a person or a host, or the name of a user with a domain."""
+    return _ADDRESS.fullmatch(value) is not None

@@ -23,6 +23,7 @@ class Kind:
     name: str
     placeholder: str
     pattern: re.Pattern[str] | None = None
+    """Its group `value` is the item; without one the whole match is."""
     check: Callable[[str], bool] | None = None
     """Whether a text that has the form is of this kind (by its check digit, for example)."""
     context: Callable[[str, int, int], bool] | None = None
@@ -49,10 +50,11 @@ class Kind:
         parts: list[Span] = getattr(text, self.parts)
         for start, end in parts:
             for match in self.pattern.finditer(text.text, start, end):
-                if (self.check is None or self.check(match.group())) and (
-                    self.context is None or self.context(text.text, *match.span())
+                group = self.pattern.groupindex.get("value", 0)
+                if (self.check is None or self.check(match[group])) and (
+                    self.context is None or self.context(text.text, *match.span(group))
                 ):
-                    yield match.span()
+                    yield match.span(group)
 
 
 def secret(

@@ -150,9 +150,10 @@ def is_call(text: str, start: int, end: int) -> bool:
 # --- passwords --------------------------------------------------------------------------------------------------------
 
 PASSWORD_NAMES = (
-    r"pass(?:wd|word|wort|phrase|code)s?|pwd|kennwort|zugangscode|mot\sde\spasse|mdp|contraseña|"
+    r"pass(?:wd|word|wort|ord|phrase|code)s?|pass\sphrase|pwd?|kennwort|zugangscode|mot\sde\spasse|mdp|contraseña|"
     r"contrasena|clave\sde\sacceso|"
-    r"clave|senha|palavra[\s-]passe|parola\sd'ordine|parola\schiave|wachtwoord|hasło|пароль|lösenord|密码|密碼|パスワード|비밀번호"
+    r"clave|senha|palavra[\s-]passe|parola\sd'ordine|parola\schiave|wachtwoord|hasło|пароль|lösenord(?:et)?|"
+    r"adgangskoden?|heslo|salasana|密码|密碼|パスワード|비밀번호"
 )
 _PASSWORD_MARKS = (
     "pass",
@@ -168,6 +169,10 @@ _PASSWORD_MARKS = (
     "hasło",
     "пароль",
     "lösenord",
+    "adgangskode",
+    "heslo",
+    "salasana",
+    "pw",
     "密码",
     "密碼",
     "パスワード",
@@ -183,7 +188,7 @@ _PASSWORD = re.compile(
     rf"(?i)(?P<name>\b\w{{0,30}}?(?:(?:{PASSWORD_NAMES})\w{{0,20}}|_pass\b))[\"'`]?\s{{0,3}}"
     r"(?P<whose>(?:for|of|at|fürs?|bei|beim|im|chez|zum|zur|vom|von|du|de|des|pour|para|del|per|do|da|van|voor|"
     rf"to)\s[^\n.:=,;]{{1,40}}?\s{{0,2}}|{_QUALITY}\s{{0,2}})?"
-    r"(?P<link>=>|:=|[:=：]|(?:(?:is|was|has\sbeen|have\sbeen)\s(?:now\s)?)?(?:changed|set|reset|updated)\sto\b\s?:?|"
+    r"(?P<link>=>|:=|[:=：→]|->|[-–—](?=\s)|(?:(?:is|was|has\sbeen|have\sbeen)\s(?:now\s)?)?(?:changed|set|reset|updated)\sto\b\s?:?|"
     r"wurde\sauf\b|(?:is|was|ist|lautet|heißt|est|es|è|é|to)\b\s?[:：]?|是|为|為|は|"
     r"(?<=[^\W\d])\s(?=\S{0,40}\d)|(?=\s?[\"“„«]\w))\s{0,3}"
     r"(?P<adverb>(?:now|still|currently|jetzt|aktuell|simply|just|einfach)\s)?"
@@ -231,9 +236,8 @@ _REFERENCE = re.compile(
 )
 
 
-def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
-    """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch. With
-    `wide`, for masks, a plain word that code assigns counts as a password."""
+def spoken_passwords(text: SearchText) -> Iterator[Span]:
+    """Passwords that are assigned or stated, in English, German, French, Spanish, Italian, Portuguese and Dutch."""
     matches = (
         match
         for start, end in text.around(_PASSWORD_MARKS, 32, 180)
@@ -244,9 +248,7 @@ def spoken_passwords(text: SearchText, wide: bool = False) -> Iterator[Span]:
         if (
             not _OPEN_NAME.search(match["name"])
             and not is_example(text.text, max(0, match.start() - 30), match.start(group))
-            and (
-                group == "phrase" or not (is_call(text.text, *match.span(group)) or (not wide and _is_code_word(match)))
-            )
+            and (group == "phrase" or not (is_call(text.text, *match.span(group)) or _is_code_word(match)))
             and is_password(
                 match[group],
                 quoted=group == "phrase",
@@ -356,7 +358,7 @@ _PIN_MARKS = (
 _DISTRICT = r"(?:(?:the|this|your|my)\s)?(?:area|city|town|village|district|locality|place|region|post)\b"
 _PIN = re.compile(
     r"(?:\bPIN(?:[\s-]?[Cc]ode)?|\bpin[\s-]code|\bTAN|\bOTP|\bCVV2?|\bCVC2?|(?i:\b(?:one[\s-]time|"
-    r"verification|security|access|door|alarm|"
+    r"verification|security|access|entry|door|gate|alarm|safe|lockbox|"
     r"unlock|authentication|2fa|login|bestätigungs|sicherheits|zugangs|verificatie|beveiligings|toegangs)[\s-]?"
     r"(?:code|password|pin)|code\sde\s(?:vérification|sécurité|connexion)|"
     r"código\sde\s(?:verificación|seguridad|acceso|verificação|segurança|acesso)|"

@@ -9,16 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ragtrace.text.announced_keys import (
-    communities,
-    is_otp_address,
-    licence_keys,
-    session_cookies,
-    setup_keys,
-    unseal_keys,
-)
+from ragtrace.text.announced_keys import is_otp_address, is_totp_key, session_cookies
 from ragtrace.text.command_passwords import command_passwords
-from ragtrace.text.door_codes import door_codes
 from ragtrace.text.item_checks import (
     has_key_text,
     is_basic_login,
@@ -32,9 +24,6 @@ from ragtrace.text.item_checks import (
 )
 from ragtrace.text.item_kinds import Kind, secret
 from ragtrace.text.item_search import announces_no_example, is_named_secret
-from ragtrace.text.login_phrases import announced_passwords
-from ragtrace.text.password_sentences import sentence_passwords
-from ragtrace.text.secret_assignments import spoken_passwords
 
 # An underscore may be beside a key, as in `user_ghp_…`.
 _START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
@@ -85,6 +74,10 @@ _TELEGRAM = r"(?:(?<![\w:])|(?<=bot))\d{8,10}:[\w-]{33,36}(?![\w-])"
 _DISCORD_TOKEN = r"(?<![\w.-])[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])"
 _BASIC_LOGIN = r"(?i)\bbasic\s[A-Za-z0-9+/]{8,200}={0,2}(?![\w+/=])"
 _COMMAND_LOGIN = r"(?<=[\s\"'`])(?:-u|--user)[ =][\"']?[\w.@\\-]{1,60}:[^\s\"'`:$<{]{3,80}"
+_SETUP_KEY = (
+    r"(?i:authenticator|\b(?:totp|otp|2fa|mfa)\b)[^\n]{0,60}?[\s:=\"'`*(]"
+    r"(?P<value>[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4})={0,6}(?!\w)"
+)
 _OTP_ADDRESS = r"otpauth://[a-z]{4}/[^\s\"'<>]{1,200}"
 
 SECRET_KINDS: tuple[Kind, ...] = (
@@ -139,18 +132,11 @@ SECRET_KINDS: tuple[Kind, ...] = (
     secret("command_login", _COMMAND_LOGIN, None, "-u --user", "[password]", reported=False),
     secret("password_hash", r"\$(?:2[abxy]?|[156y]|argon2(?:id|[id]))\$[^\s\"'`]{8,400}", None, "$", "[password_hash]",
            reported=False),
-    Kind("secret", "assigned_secret", "[secret]", search=announced_passwords),
-    Kind("secret", "assigned_secret", "[secret]", search=sentence_passwords),
     Kind("secret", "assigned_secret", "[secret]", search=command_passwords),
     Kind("secret", "assigned_secret", "[secret]", search=session_cookies),
-    Kind("secret", "assigned_secret", "[secret]", search=unseal_keys),
-    Kind("secret", "assigned_secret", "[secret]", search=communities),
-    Kind("secret", "assigned_secret", "[secret]", search=licence_keys),
-    Kind("secret", "assigned_secret", "[secret]", search=partial(spoken_passwords, wide=True), reported=False),
-    Kind("secret", "code", "[code]", search=door_codes),
     secret("otp_secret", _OTP_ADDRESS, is_otp_address, "otpauth://", "[otp]"),
     secret("otp_secret", _OTP_ADDRESS, is_no_example, "otpauth://", "[otp]", reported=False),
-    Kind("secret", "otp_secret", "[otp]", search=setup_keys),
+    secret("otp_secret", _SETUP_KEY, is_totp_key, "thenticat TOTP OTP otp 2FA MFA", "[otp]"),
 )  # fmt: skip
 """All secrets with a form. Where two overlap, the first one is reported, and its placeholder is shown."""
 

@@ -66,17 +66,12 @@ def test_an_illness_of_a_person_is_health_data(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "item"),
     [
-        (f"Der API-Schlüssel lautet {HEX}.", HEX),
-        (f"La clé API de la météo est {HEX}.", HEX),
         (f"Clave de API: {HEX}", HEX),
-        (f"La chiave API è {HEX}.", HEX),
-        (f"De API-sleutel voor kaarten is {HEX}.", HEX),
         ("La password provvisoria è Tramonto!62.", "Tramonto!62"),
         ("Contraseña temporal: Otoño#58", "Otoño#58"),
         ("Votre code de vérification est 530917.", "530917"),
         ("El código de acceso es 530917.", "530917"),
         ("Ihr Sicherheitscode lautet 530917.", "530917"),
-        ("The safe combination is 31-08-52.", "31-08-52"),
         ("Recovery codes: k4wpn-tzrqm, 8hn2c-55xvd", "k4wpn-tzrqm, 8hn2c-55xvd"),
         ("Das Passwort fürs Gästenetz lautet Kranich#55", "Kranich#55"),
         ("Die PIN der Karte ist 9042.", "9042"),
