@@ -34,7 +34,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "reader": (
         None,
         "reader.onnx",
-        "934802de4f5d1ea5cea6fc97b82ad7d9199a48f5cbcce0385101399c02f663d2",
+        "d9771ffbe5a3fd0f08145401a8fde2c5eff436aded8b3fdd22b7c7e6af0df1fd",
     ),
     "reader_words": (
         None,
@@ -49,7 +49,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "reader_calibration": (
         None,
         "reader_calibration.json",
-        "65c71bb7b777e07624093b384bba9795dddafb72c70e94aa5efea6f2fd7a01d3",
+        "5dd061f0d2051e1e101323d9aac07b74d57c39a998b54e04ee66fd69642bd550",
     ),
     "names": (
         None,
