@@ -26,7 +26,7 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1
 from ragtrace import plugins
 from ragtrace.evaluate.groundedness import Checked, check
 from ragtrace.evaluation import run
-from ragtrace.text.personal_data import find_personal_data
+from ragtrace.text.privacy.find import find_personal_data
 
 _DRAWS = 300
 _WORD = re.compile(r"\w+")

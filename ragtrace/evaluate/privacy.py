@@ -10,8 +10,8 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.personal_data import CONTACT_KINDS, KINDS, Match, find_personal_data, find_secrets, is_refuted
-from ragtrace.text.public_contacts import bare, public_contacts
+from ragtrace.text.privacy.find import CONTACT_KINDS, RULES, Match, find_personal_data, find_secrets, is_refuted
+from ragtrace.text.privacy.public_contacts import bare, public_contacts
 
 Search = Callable[[str], list[Match]]
 
@@ -147,7 +147,7 @@ def _by_origin(trace: Trace, leaks: list[Match]) -> tuple[set[Match], list[Match
 
 
 def _kinds_of(group: str) -> frozenset[str]:
-    return frozenset(kind.name for kind in KINDS if kind.reported and kind.group == group)
+    return frozenset(rule.kind for rule in RULES if rule.report and rule.group == group)
 
 
 # Certificates were reported before version 5; settings may still name them.

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ragtrace.text.personal_data import Mask, find_masks
-from ragtrace.text.spelled_emails import written
+from ragtrace.text.privacy.checks import written
+from ragtrace.text.privacy.find import Mask, find_masks
 
 _PASSES = 8
 _LAST_WORD = re.compile(r"[\d\s().+/-]*[\w.+@!#$%^&*=/:~-]*\Z")

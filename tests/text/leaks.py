@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.text.personal_data import find_masks, find_secrets
+from ragtrace.text.privacy.find import find_masks, find_secrets
 
 
 def is_masked(text: str, value: str) -> bool:

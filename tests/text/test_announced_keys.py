@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.personal_data import find_secrets
+from ragtrace.text.privacy.find import find_secrets
 from tests.text.leaks import is_found_and_masked
 
 SHARE = "q8vT3mZx0LkR7pWyB2nJ" + "d5HsCf9GaUe4iO6tX1rQzVw="

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.settings import PHONE_REGIONS
-from ragtrace.text.personal_data import find_personal_data
+from ragtrace.text.privacy.find import find_personal_data
 from tests.text.leaks import is_masked
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.text.decoded_text import DecodedText, decoded, rejoined, unwrapped
+from ragtrace.text.privacy.decoded import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.redaction import mask_pii, mask_pii_at
 
 VALUES = {

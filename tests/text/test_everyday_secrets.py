@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.item_checks import is_no_example
-from ragtrace.text.personal_data import find_secrets
+from ragtrace.text.privacy.checks import is_no_example
+from ragtrace.text.privacy.find import find_secrets
 from tests.text.leaks import is_found_and_masked
 
 RANDOM = "k3Jx9LmQ2vT7" + "bR4nW8pY1cZ5"

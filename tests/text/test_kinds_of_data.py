@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from ragtrace.text.personal_data import find_personal_data, find_secrets
-from ragtrace.text.public_contacts import PublicContacts
-from ragtrace.text.stdnum_checks import is_valid
+from ragtrace.text.privacy.checks import is_stdnum
+from ragtrace.text.privacy.find import find_personal_data, find_secrets
+from ragtrace.text.privacy.public_contacts import PublicContacts
 
 
 def _kinds(text: str) -> list[str]:
@@ -167,9 +167,9 @@ def test_regions_decide_over_national_phone_numbers() -> None:
 
 def test_checks_by_unknown_letters_never_raise() -> None:
     """Digits and letters of other scripts have no valid check digit."""
-    assert not is_valid("٤٤٠٥١٤٠١٣٥٩", "pl.pesel")
-    assert not is_valid("\ud800", "de.idnr fr.nir")
-    assert is_valid("anything", "")
+    assert not is_stdnum("٤٤٠٥١٤٠١٣٥٩", "pl.pesel")
+    assert not is_stdnum("\ud800", "de.idnr fr.nir")
+    assert is_stdnum("anything", "")
 
 
 @pytest.mark.parametrize(

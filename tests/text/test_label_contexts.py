@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.personal_data import find_personal_data
+from ragtrace.text.privacy.find import find_personal_data
 from ragtrace.text.redaction import mask_pii
 
 

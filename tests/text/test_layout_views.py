@@ -7,10 +7,9 @@ import json
 
 import pytest
 
-from ragtrace.text.csv_rows import csv_rows
-from ragtrace.text.decoded_text import DecodedText
-from ragtrace.text.layout_views import laid_out
-from ragtrace.text.personal_data import find_personal_data, find_secrets
+from ragtrace.text.privacy.decoded import DecodedText
+from ragtrace.text.privacy.find import find_personal_data, find_secrets
+from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.redaction import mask_pii
 
 PERSONAL = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.personal_data import find_personal_data, find_secrets
+from ragtrace.text.privacy.find import find_personal_data, find_secrets
 from ragtrace.text.redaction import mask_pii
 
 HEX = "9c4f2e7a1b8d3f60" + "58e7c2a9d4b1f306"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragtrace.evaluate.judge.replies import Schema
-from ragtrace.text.decoded_text import INVISIBLE
+from ragtrace.text.privacy.decoded import INVISIBLE
 
 Message = dict[str, str]
 

@@ -107,7 +107,7 @@ pii_engines: Lazy[Presidio | Gliner] = Lazy(_pii_engine)
 def personal(text: str, name: str) -> list[Named]:
     """Personal data by the engine `name`, a value of the setting `pii_engine`, in order, not overlapping.
 
-    The kinds are those of `find_personal_data` (ragtrace/text/personal_data.py) and `person`, `address`, and the
+    The kinds are those of `find_personal_data` (ragtrace/text/privacy/find.py) and `person`, `address`, and the
     engine's own in lower case. The first 200,000 characters are read.
     """
     if not text.strip():

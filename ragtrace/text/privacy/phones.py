@@ -5,94 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragtrace.text.item_search import (
-    SearchText,
-    Span,
-    count_digits,
-    followed_by_unit,
-    is_labelled_otherwise,
-    is_no_sample,
-)
-from ragtrace.text.life_facts import TITLE
+from ragtrace.text.privacy.contexts import begins_example, followed_by_unit, is_example, is_labelled_otherwise
+from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digits, filled, pattern
 
 _MAX_LOOKUPS = 400
 """Numbers of one text that are looked up in numbering plans, once for each region: prose has fewer."""
 
 _HINT = re.compile(r"(?<![\w.])(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}")
-PHONE_LABELS = (
-    r"(?:tele)?phone|telefon|tel|mobile|mobil(?:funk|telefon)?|cell(?:phone)?|fax|desk|whatsapp|hotline|"
-    r"landline|call|dial|text(?=\s(?:me|us|him|her|them)\b)|"
-    r"reach|ring|sms|rufnummer|handy|durchwahl|festnetz|erreichbar unter|"
-    r"(?:bereiken|bereikbaar) op|t[ée]l[ée]phone|t[ée]l|portable|fixe|"
-    r"appel(?:ez|er)|joi(?:gn(?:able|ez)|ndre)(?: au)?|tel[ée]fono|m[óo]vil|celular|cell?ulare|"
-    r"ll[aá]m\w{1,6}(?: al)?|fijo|chiam\w{1,6}|"
-    r"telefone|telem[óo]vel|telefoon|mobiel|gsm|lig(?:ue|ar)(?: para)?|tfno|tlfn?o?|telf|puhelin|"
-    r"telefonnummer|тел(?:ефон)?"
-)
 # Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
-_LABELLED = re.compile(
-    rf"(?i)(?:\b(?:{PHONE_LABELS})(?:s?nummer(?:et|n)?|numret|s?nr)?|电话|手机|電話|携帯|전화|휴대폰)"
-    r"(?:\s?(?:numbers?|no|nr|num(?:éro|ero)?|número|me|us|him|her|them|back|the office))?"
-    r"(?:(?:\s[^\W\d][\w.'’-]{0,20}){1,4}(?=\s(?:is|at|on|ist|unter|est|es|al|è|é|"
-    r"op)\s[\w ]{0,4}\+?\(?\d[\d ().\-/]{7})|"
-    # "El teléfono particular de la paciente Nuria Belmonte es …"
-    r"(?:\s[^\W\d][\w'’-]{0,20}){1,9}(?=\s(?:is|ist|lautet|est|es|è|é|är|er|to|je)\s\+?\(?\d[\d ().\-/]{7})|"
-    r"\.?(?:\s[^\W\d][\w'’-]{0,20}){0,2}\s(?:of|de|del|von|van|di|do|da|du|till|til|av)(?:\s[\w'’.-]{1,20}){0,2}"
-    r"\s(?-i:[A-ZÀ-Ý])[\w'’-]{1,20}(?=:)|"
-    rf"(?:\s(?:al|a|le|la|o|den|die|de)(?:\sla)?)?\s{TITLE}(?:\s[^\W\d][\w'’-]{{0,20}}){{1,2}}(?=:))?\.?\s{{0,2}}"
-    r"(?:[:=#：]|\b(?:is|at|on|ist|lautet|est(?: le)?|es(?: el)?|al|au|unter|è|é(?: o)?|op|onder|är|er|to|je)\b|是|"
-    r"号码|号)?\s{0,2}[:：]?\s{0,2}"
-    r"(?P<number>\+?\(?\d[\d ().\-/]{5,19}\d(?:\s?(?:x|ext\.?)\s?\d{1,6})?)(?![\w-]|[.,]\d)"
-)
-_SHAPE = re.compile(
-    r"(?<![\w.+-])(?<!\d/)(?:(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0\)[ .-]?)?(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}"
-    r"|(?:\+?1[-. ]|001[-. ])?(?:\(\d{3}\) ?|[2-9]\d\d[-.])\d{3}[-.]\d{4})"
-    r"(?:\s?(?:x|ext\.?\s?)\d{1,6})?(?![\w-]|[.,]\d)"
-)
+_LABELLED, _SHAPE = pattern("phone_labelled"), pattern("phone_shape")
 # National forms: a trunk prefix and groups, "030 1234567", "(030) 123 45 67", "06 12 34 56 78".
-_NATIONAL = re.compile(r"(?<![\w.,+/#-])\(?0\d{1,5}\)?(?:[ ./-]{1,3}\d{1,8}){1,5}(?!\w|[.,/-]\d)")
+_NATIONAL = pattern("phone_national")
 # "His number is 612 345 678", "le numéro de Paul est 06 …": a person's number, in digits of any plan.
-_PERSONS = re.compile(
-    r"\b(?:[Nn]umber|[Nn]ummer|[Nn]um[ée]ro|[Nn]úmero|[Nn]umero)\s(?:of|von|de|di|do|da|del|van)\s"
-    r"(?:Herrn?\s|Frau\s|M(?:r|rs|s|me|\.)?\.?\s|Sra?\.?\s)?[A-ZÀ-Ý][\w.-]{1,20}(?:\s[A-ZÀ-Ý][\w-]{1,20})?"
-    r"\s(?:is|ist|lautet|est|es|è|é)\s(?:le\s|el\s|il\s|o\s)?(?P<a>\+?\(?\d[\d ().\-/]{7,17}\d)(?!\w)"
-    r"|\b(?:[Mm]y|[Hh]is|[Hh]er|[Tt]heir|[Ss]eine|[Ii]hre|[Mm]eine|[Ss]on|[Mm]on|[Ss]u|[Mm]i|[Ss]eu|"
-    r"[Ss]ua|[Zz]ijn|[Hh]aar|\w+'s)\s"
-    r"(?:[Nn]umber|[Nn]ummer|numéro|número|numero)\s(?:is|ist|lautet|est|es|è|é)\s(?:le\s|el\s|il\s|o\s)?"
-    r"(?P<b>\+?\(?\d[\d ().\-/]{7,17}\d)(?!\w)"
-    r"|(?<![\w.,+/#-])(?P<c>\+?\(?\d[\d ().\-/]{7,17}\d)\s(?:is|ist|est|es|è|é)\s(?:[\w.'’]+\s){0,4}"
-    r"(?:phone|mobile|cell|telephone|handy|(?:[Hh]is|[Hh]er|[Mm]y|\w['’]s)\snumber)\b"
-)
+_PERSONS = pattern("persons_number")
 # Numbers of firms and services that are free of charge or share the cost: nobody's own.
-_SERVICE = re.compile(
-    r"(?:\+?1[ .-]?)?\(?8(?:00|33|44|55|66|77|88)\)?[ .-]?\d{3}[ .-]?\d{4}"
-    r"|(?:(?:\+|00)\d{2,3}[ .-]?(?:\(0\)[ .-]?)?|0)(?:800|808|900|180\d?)[ ./-]?[\d ./-]{5,}"
-    r"|0(?:300|345|844|845|870)[ -]\d{3}[ -]?\d{2}[ -]?\d{2}|0 ?8\d{2}[ .]\d{3}[ .]\d{3}|08(?:[ .]\d\d){4}"
-    r"|1[38]00[ -]\d{3}[ -]\d{3}|90[0-2][ .-]?\d{3}[ .-]?\d{3}|800[ .-]?\d{3}[ .-]?\d{3}"
-    r"|(?:(?:\+|00)46[ .-]?(?:\(0\)[ .-]?)?|0)77\d?[ -]?(?:\d[ -]?){5,6}\d"
-)
+_SERVICE = pattern("service_number")
 # Who answers is a firm or an office, not a person.
-_SWITCHBOARD = re.compile(
-    r"(?i)(?<!\w)(?:switchboard|\w{1,12}hotline|(?:telefon|notruf|leit|ruf)?zentrale|zentralnummer|centralita|centralino|central\s(?:telefónica|telefônica)|"
-    r"standard(?=\s(?:téléphonique|de|du|est|d['’])\b)|telefooncentrale|växeln?|växelnummer|omstilling(?:en)?|sentralbord(?:et)?|hovednummer(?:et)?|"
-    r"centrala|vaihde|vaihteen\w*|ústředn[ay]|hotline|helpline|help\sline|info(?:line|linia|linka)|kundtjänst(?:en)?|kundeservice|"
-    r"kundesenter(?:et)?|asiakaspalvelu\w*|klantenservice|kundenservice|kundendienst|customer\s(?:service|care|line|support)|"
-    r"service\s?clients?|(?:servicio|atención)\sal\scliente|servizio\sclienti|(?:atendimento|apoio)\sao\scliente|biuro\sobsługi|"
-    r"zákaznick\w{1,3}\s(?:link\w{1,3}|servis\w*)|numero\sverde|linha\sde\sapoio|bürgertelefon|front\sdesk|main\sline|"
-    r"reception(?!ist)|rezeption|empfang|recepción|recepção|receptie|accueil|portineria)(?!\w)"
-    r"(?P<rest>[^.!?;\n]{0,60})\Z"
-)
-_OWN_LINE = re.compile(
-    rf"(?i:durchwahl|direct|extension|handy|mobil\w*|móvil|cell\w*|portable|privat\w*|home|colleague|\b(?:his|her|my|sein\w*|ihr\w*)\b)|"
-    rf"\b{TITLE}\s|(?<![.!?]\s)\b[A-ZÀ-Ý][a-zà-ÿ]+\s[A-ZÀ-Ý][a-zà-ÿ]+(?=\s|,|'|:)"
-)
-_TRACKING = re.compile(
-    r"(?i)(?<!\w)(?:track(?:ing|\s?(?:&|and|\+)\s?trace)|shipment|parcel|consignment|way\s?bill|awb|sendung\w*|paket(?:nummer|nr)|"
-    r"(?:numéro\sde\s)?suivi|colis|seguimiento|guía|envío|tracciamento|spedizione|rastreio|rastreamento|zending\w*|pakket(?:nummer|je)|"
-    r"spårnings\w*|kolli\w*|försändelse\w*|sporings\w*|pakkenummer\w*|przesyłk\w*|list\sprzewozowy|seuranta\w*|lähetys\w*|zásilk\w*)"
-    r"(?P<rest>[^.!?;\n]{0,48})\Z"
-)
-_PHONE_WORD = re.compile(rf"(?i)\b(?:{PHONE_LABELS})")
+_SWITCHBOARD, _OWN_LINE = pattern("switchboard"), pattern("own_line")
+_TRACKING = pattern("tracking")
+_PHONE_WORD = re.compile(filled(r"(?i)\b(?:{{phone_labels}})"))
 _MIXED_CODE = re.compile(r"(?<!\w)(?=[A-Z\d]*[A-Z])(?=[A-Z\d]*\d)[A-Z\d]{2,6}[ -]\Z")
 # "Chrome/126.0.6478.127", "build 22.0.3155.41": groups of one digit are no part of a phone number with dots.
 _VERSION = re.compile(r"\d+(?:\.\d+){2,5}")
@@ -118,9 +49,13 @@ def _hints(text: SearchText) -> Iterator[re.Match[str]]:
         yield from _HINT.finditer(text.text, start, end)
 
 
-def phones(text: SearchText) -> Iterator[Span]:
+def phones(_rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
     """Phone numbers of persons, as far as their form and label tell. Service numbers, quantities and the numbers of
-    orders, parts and pages are not phone numbers."""
+    orders, parts and pages are not phone numbers. Masks hide all that could be one, without the numbering plans: fit
+    for a request's thread."""
+    if masks:
+        yield from _forms(text)
+        return
     for start, end in (*_shapes(text), *_planned(text)):
         number = text.text[start:end]
         if not (
@@ -129,8 +64,9 @@ def phones(text: SearchText) -> Iterator[Span]:
             or _is_shipment(text.text, start)
             or _is_switchboard(text.text, start)
             or followed_by_unit(text.text, end)
-            or is_labelled_otherwise(text.text, start, end)
-            or not is_no_sample(text.text, start)
+            or is_labelled_otherwise(text.text, start)
+            or is_example(text.text, start - 40, start)
+            or begins_example(text.text, start)
             or len(set(filter(str.isdigit, number))) < 3  # 000-000-0000
         ):
             yield start, end
@@ -203,8 +139,7 @@ def _is_valid(number: str, region: str) -> bool:
         return False
 
 
-def phone_forms(text: SearchText) -> Iterator[Span]:
-    """Everything that `phones` could return, without the numbering plans: fit for a request's thread."""
+def _forms(text: SearchText) -> Iterator[Span]:
     yield from _shapes(text)
     yield from _national_forms(text)
     for hint in _hints(text):

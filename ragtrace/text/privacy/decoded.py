@@ -8,8 +8,10 @@ text itself.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from html import unescape
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -39,11 +41,13 @@ _HIDDEN = re.compile(
     rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
 _MARK = re.compile(rf"[\\%&*~`<]|[{INVISIBLE}]+")
+_ASCII_MARK = re.compile(r"[\\%&*~`<]")
 """What an escape begins with: a search for it costs little in a text without one. A run of invisible characters is one
 beginning: it would be read again from each of them."""
 _PLUS = re.compile(r"(?<=\w)\+(?=\w)")
 _ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")
 _WRAP = re.compile(r"(?<=\d)(?: *+[\r\n\t][ \t\r\n]*+|\+)(?=\d)")
+_BROKEN = re.compile(r"\d *[\r\n\t+]")
 _BREAK = re.compile(r"\n[ \t>]*(?=[\w@.+:/=-]{2})")
 _LONGEST_HALF = 200
 _SHORTEST_VALUE = 9
@@ -98,6 +102,8 @@ def decoded(text: str) -> DecodedText | None:
 
 def unwrapped(source: DecodedText) -> DecodedText | None:
     """The text with a blank where a line break, a tab or a plus is between two digits; None where none does."""
+    if not _BROKEN.search(source.text):
+        return None
     return replaced(source.text, _WRAP.finditer(source.text), lambda _: " ", source)
 
 
@@ -150,7 +156,7 @@ def replaced(
 
 def _escapes(text: str) -> Iterator[re.Match[str]]:
     url_end = 0
-    for mark in _MARK.finditer(text):
+    for mark in (_ASCII_MARK if text.isascii() else _MARK).finditer(text):
         if mark.start() >= url_end and (match := _HIDDEN.match(text, mark.start())):
             url_end = match.end() if match.lastgroup == "url" else url_end
             yield match
@@ -176,3 +182,78 @@ def _meaning(match: re.Match[str]) -> str:
     if kind == "pair":
         code = 0x10000 + ((code - 0xD800) << 10) + int(digits[1], 16) - 0xDC00
     return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else whole
+
+
+# --- other scripts ----------------------------------------------------------------------------------------------------
+
+# A no-break space or an en dash inside a number, full-width digits, a Chinese letter or an underscore right beside a
+# value, Cyrillic letters that look like Latin ones: patterns that look for word boundaries and ASCII separators do not
+# see such values.
+
+_OTHER = re.compile(r"[^\x00-\x7f]")
+_NEIGHBOUR = re.compile(
+    r"[^\W\d_a-zA-Z\u00aa-\u024f](?=[0-9A-Za-z+@/$-])|(?<=[0-9A-Za-z=/@-])[^\W\d_a-zA-Z\u00aa-\u024f]"
+)
+"""A letter of another script that touches what may be a value."""
+_EDGE = re.compile(r"\b_+(?=[0-9A-Za-z+])|(?<=[0-9A-Za-z=])_+\b")
+_PLAIN_WORD = re.compile(r"[\w:.+-]+")
+_DIGIT = re.compile(r"\d")
+# Letters of other scripts that look like Latin ones, each before its Latin letter (Unicode's table of confusables).
+_PAIRS = """
+аa сc еe ԁd һh іi јj кk мm оo рp ԛq ѕs тt υu νv вb хx уy ԝw ωw αa γy εe ιi κk οo ρp τt χx
+АA ΑA ВB ΒB СC ЕE ΕE НH ΗH ІI ΙI ЈJ КK ΚK МM ΜM ΝN ОO ΟO РP ΡP ЅS ТT ΤT УY ΥY ХX ΧX ΖZ
+"""
+_LOOK_ALIKES = {ord(pair[0]): pair[1] for pair in _PAIRS.split()}
+_LETTERS = "".join(map(chr, _LOOK_ALIKES))
+_LOOK_ALIKE = re.compile(rf"[{_LETTERS}]")
+_MIXED = re.compile(rf"[0-9A-Za-z@.:+/=_%{_LETTERS}-]+")
+_LATIN = re.compile(r"[0-9A-Za-z@]")
+
+
+def plain_views(text: str) -> list[str]:
+    """Up to three views of a text that differ from it; none for most English texts.
+
+    A view has the length of the text, so a place in the view is the same place in the text. The first has plain spaces,
+    dashes and digits, and blanks for the letters of other scripts and the underscores that touch a value. The second
+    has blanks for the underscores in words with a digit, too. The third has Latin letters for those that look like
+    them, in words that have both. Linear in the length.
+    """
+    views: list[str] = []
+    view = text
+    if not text.isascii():
+        view = _OTHER.sub(lambda match: _plain(match[0]), text)
+        view = _NEIGHBOUR.sub(" ", view)
+    if "_" in view:
+        view = _EDGE.sub(lambda match: " " * len(match[0]), view)
+    if view != text:
+        views.append(view)
+    if "_" in view and (spread := _PLAIN_WORD.sub(_without_underscores, view)) != view:
+        views.append(spread)
+    if not text.isascii() and _LOOK_ALIKE.search(text):
+        latin = _MIXED.sub(_in_latin, text)
+        if latin != text:
+            views.append(latin)
+    return views
+
+
+def _without_underscores(word: re.Match[str]) -> str:
+    return word[0].replace("_", " ") if _DIGIT.search(word[0]) else word[0]
+
+
+def _in_latin(word: re.Match[str]) -> str:
+    return word[0].translate(_LOOK_ALIKES) if _LATIN.search(word[0]) else word[0]
+
+
+@lru_cache(4_096)
+def _plain(character: str) -> str:
+    """The ASCII character that looks or counts like it; the character itself where no other does."""
+    category = unicodedata.category(character)
+    if category in {"Zs", "Cf"}:
+        return " "
+    if category == "Pd" or character == "\u2212":
+        return "-"
+    digit = unicodedata.digit(character, None)
+    if digit is not None:
+        return str(digit)
+    folded = unicodedata.normalize("NFKC", character)
+    return folded if len(folded) == 1 and folded.isascii() else character

@@ -1,18 +1,29 @@
-"""Personal data that only a label identifies: "passport number C01X00T47". The labels are in `identity_numbers`."""
+"""Personal data that only a label identifies: "passport number C01X00T47". The labels are in `data/labels.toml`."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
-from ragtrace.text.identity_numbers import LABEL_ROWS, LabelRow
-from ragtrace.text.item_search import SearchText, Span, count_digits, followed_by_unit, is_example
-from ragtrace.text.label_contexts import belongs_to_label, is_date
-from ragtrace.text.stdnum_checks import is_valid
+from ragtrace.text.privacy.checks import is_stdnum
+from ragtrace.text.privacy.contexts import belongs_to_label, followed_by_unit, is_date, is_example
+from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digits, data, filled, pattern
+
+
+class LabelRow(NamedTuple):
+    """Labels, and the form of the value beside one of them."""
+
+    kind: str
+    labels: list[str]
+    value: re.Pattern[str]
+    checks: str
+    """Modules of python-stdnum, separated by blanks: one of them has to accept the value. Empty: no check digit."""
+    digits: int
+    """Digits that the value has at least."""
 
 
 class LabelItem(NamedTuple):
@@ -30,39 +41,26 @@ _CAPITALS = re.compile(r"(?<![^\W_])[A-Z]{1,2}")
 _FIRST_WORD = re.compile(r"[^\W\d_][^\W_]*")
 _WINDOW = 64
 """Characters after a label in which its value begins."""
-_BREAK = re.compile(
-    r"(?<![Nn][or])(?<!\b[Nn])(?<!n[°º])(?<!\bnum)(?<!\b[MDS]r)(?<!\bM[rs]s)(?<!\bMs)[.!?][\s\"')]|\n\s*\n|[;\[\]{}<>]|\w@"
-)
+_BREAK, _LIST = pattern("value_break"), pattern("list_mark")
 # Words between a label and a number that give the number to something else.
-_STRANGER = re.compile(
-    r"(?i)\b(?:order|invoice|booking|ticket|tracking|case|claim|form|page|section|call|phone|tel|fax|hotline|version|"
-    r"until|expires?|expiry|since|rose|fell|grew|increased|dropped|fee|costs?|bestellung|rechnung|seite|formular|gültig|commande|facture|"
-    r"pedido|factura|"
-    r"ordine|fattura|fatura|iban)\b"
-)
+_STRANGER = pattern("stranger")
 # "the SSN on the W-2 reads …": forms whose names have digits, and which hold the number.
-_TAX_FORM = re.compile(
-    r"(?i)\b(?:form\s)?(?:W-?[2489](?:-?BEN)?|1099(?:-[A-Z]{1,4})?|1040(?:-[A-Z]{1,2})?|I-?9|1098|P45|P60|B2B|B2C)\b(?:\sform\b)?"
-)
-_BACKWARDS = re.compile(
-    r"(?i)\s*(?:\(|[-–=,]?\s*\b(?:is|was|ist|war|est|es|è|é|as|als|comme|como|come)\b)[^\d\n.;\[\]]{0,24}"
-)
-_LIST = re.compile(r"\s{0,2}(?:[,/]|and|or|und|oder|et|ou|y|e|en|of)\s{1,2}")
+_TAX_FORM = pattern("tax_form")
+_BACKWARDS = pattern("backwards")
 
 
 class LabelSearch:
     """Finds the values beside labels, in one pass over the text."""
 
     def __init__(self, rows: Sequence[LabelRow]) -> None:
-        self._rows: dict[str, list[tuple[LabelRow, re.Pattern[str]]]] = {}
+        self._rows: dict[str, list[LabelRow]] = {}
         acronyms: set[str] = set()
         words: set[str] = set()
         for row in rows:
-            value = re.compile(rf"(?<![\w@])(?<!\w-)(?:{row.value})(?![\w@])(?!-\w)")
-            for label in map(str.strip, row.labels.split(";")):
+            for label in row.labels:
                 is_acronym = label.isupper() and label.isascii()
                 (acronyms if is_acronym else words).add(label if is_acronym else label.lower())
-                self._rows.setdefault(label if is_acronym else label.lower(), []).append((row, value))
+                self._rows.setdefault(label if is_acronym else label.lower(), []).append(row)
         self._acronyms = re.compile(rf"(?:{_alternatives(acronyms)})(?![^\W_])")
         self._prefixes = frozenset(_FIRST_WORD.findall(word)[0][:4] for word in words if not _is_unspaced(word))
         alphabetic = {word for word in words if not _is_unspaced(word)}
@@ -84,8 +82,8 @@ class LabelSearch:
             )
             stop = min(end + _WINDOW, following)
             before = max(0, start - 40, labels[number - 1][1] if number else 0)
-            for row, value in rows:
-                for first, last in _values(text.text, value, row, (before, start, end, stop)):
+            for row in rows:
+                for first, last in _values(text.text, row, (before, start, end, stop)):
                     items.append(LabelItem(row.kind, row.checks, (start, end), first, last))
         return items
 
@@ -93,7 +91,7 @@ class LabelSearch:
         """Whether a text has a label."""
         return bool(self._labels(SearchText(text)))
 
-    def _labels(self, text: SearchText) -> list[tuple[int, int, list[tuple[LabelRow, re.Pattern[str]]]]]:
+    def _labels(self, text: SearchText) -> list[tuple[int, int, list[LabelRow]]]:
         matches: list[tuple[int, int, str]] = []
         for start, end in text.values or [(0, len(text.text))]:
             for capitals in _CAPITALS.finditer(text.text, start, end):
@@ -138,10 +136,11 @@ def _alternatives(labels: Iterable[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(rests)})" for first, rests in sorted(groups.items()))
 
 
-def _values(text: str, value: re.Pattern[str], row: LabelRow, places: tuple[int, int, int, int]) -> Iterator[Span]:
+def _values(text: str, row: LabelRow, places: tuple[int, int, int, int]) -> Iterator[Span]:
     """The values after a label, else the one before it. `places`: where the text before the label begins, the label's
     start and end, and where the text after it ends."""
     before, start, end, stop = places
+    value = row.value
     if is_example(text, before, end):
         return
     if text.startswith(".", end) and end - start <= 5:
@@ -189,7 +188,19 @@ def _rest_of_list(text: str, value: re.Pattern[str], at: int, digits: int) -> It
 @cache
 def _search() -> LabelSearch:
     """The search for all labels, which is compiled when the first text is searched."""
-    return LabelSearch(LABEL_ROWS)
+    form = r"(?<![\w@])(?<!\w-)(?:{})(?![\w@])(?!-\w)"
+    return LabelSearch(
+        [
+            LabelRow(
+                row["kind"],
+                row["labels"],
+                re.compile(form.format(filled(row["value"]))),
+                " ".join(row.get("checks", ())),
+                row.get("digits", 4),
+            )
+            for row in data("labels")["labels"]
+        ]
+    )
 
 
 def _items(text: SearchText) -> list[LabelItem]:
@@ -201,18 +212,14 @@ def has_label(text: str) -> bool:
     return _search().has_label(text)
 
 
-def label_search(kind: str, check: bool = True) -> partial[Iterator[Span]]:
-    """A search for the values of one kind. Without `check`, as masks search, it also yields values with wrong check
-    digits, and values that the words around them make a date, an amount or an example."""
-    return partial(_of_kind, kind, check)
-
-
-def _of_kind(kind: str, check: bool, text: SearchText) -> Iterator[Span]:
+def labelled_values(rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
+    """The values of the rule's kind. Masks hide also values with wrong check digits, and those that the words around
+    them make a date, an amount or an example: a typo is as private, and a check takes longer."""
     for item in text.once(_items):
-        if item.kind == kind and (not check or _is_checked(text.text, item)):
+        if item.kind == rule.kind and (masks or _is_checked(text.text, item)):
             yield item.start, item.end
 
 
 def _is_checked(text: str, item: LabelItem) -> bool:
     span = item.start, item.end
-    return is_valid(text[slice(*span)], item.checks) and belongs_to_label(text, item.kind, item.label, span)
+    return is_stdnum(text[slice(*span)], item.checks) and belongs_to_label(text, item.kind, item.label, span)

@@ -1,16 +1,19 @@
-"""Reads Markdown, tables, JSON and XML as the lines "label: value" that they show.
+"""Reads Markdown, tables, CSV, JSON and XML as the lines "label: value" that they show.
 
 Patterns know "Password: x". They do not know `**Password:** x`, a table's cell below "Password", `"password": "x"` or
-`<password>x</password>`. The view of a text has the first form for all of them, and its places can be moved back to
-the text. CSV has its own view (`csv_rows`).
+`<password>x</password>`, a cell of CSV below "passport". The view of a text has the first form for all of them, and its
+places can be moved back to the text.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import pairwise
 
-from ragtrace.text.decoded_text import DecodedText, Edit, replaced
+from ragtrace.text.privacy.decoded import DecodedText, Edit, replaced
+from ragtrace.text.privacy.label_search import has_label
+from ragtrace.text.privacy.rule_engine import pattern, words
 
 _MARKS = ("*", "`", "|", "<", "_", "](", '"', "':", ": '", "='", "= '", " \u2013 ", " \u2014 ", " - ")
 _QUOTE = r"[\\\"'`*]{0,4}"
@@ -42,17 +45,12 @@ _PIECE = re.compile(
     r"|(?<![0-9A-Za-z*_`])[*_`]{1,6}(?=[^\s*_`|,;.:)-])|(?<=[^\s*_`-])[*_`]{1,6}(?![\w*_`]))",
     re.M,
 )
-TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
+_TELLING = re.compile(r"[^\"'`\n<>|]{0,80}?(?:[\d!@#$%^&]|[a-z][A-Z]|[A-Z]{8})")
 """What may be an item: "string" and "required" are in the cells and keys of many texts about code."""
-SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
+_SECRET_NAME = re.compile(r"(?i)pass(?!port|enger)|pwd|secret|token|key|credential|auth(?!or)|client_?id")
 """The patterns of secrets know such names as they are in code, and which of them are public."""
 _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[_-]+")
-_ACRONYM_WORDS = """
-aba ahv amka atin avs bic blz bsb bsn cbu clabe cnic cnp cpf cpr cuil cuit curp cvc cvu cvv dln dni dob egn ein fein
-hetu hkid iban imei inn insee insz ird itin jmbg kvnr mbi meid mrn nhc nhs nie nif nik nin nino nip nir niss nric nss
-nuss oib otp pan pesel pin pps ppsn ptin rfc rrn rtn rut rvnr sin snils ssn svnr swift tckn tfn tin uidai utr vin
-"""
-_ACRONYMS = frozenset(_ACRONYM_WORDS.split())
+_ACRONYMS = words("small_acronyms")
 """The labels that are known in capitals and written small as keys; not those that are words, as "fin" and "run"."""
 # Begins with the colon, for few texts have one: a search for all acronyms takes as long as all other marks together.
 _SMALL_ACRONYM = "|".join(
@@ -60,15 +58,18 @@ _SMALL_ACRONYM = "|".join(
     for length in sorted(set(map(len, _ACRONYMS)))
 )
 _MARK = re.compile(
-    rf"[*`|<_]|\]\(|[\"'][ \t]?[:=]|[:=][ \t]{{0,3}}[\"']|[ \t][\u2013\u2014-][ \t]|[:=](?:{_SMALL_ACRONYM})"
+    r"[*`|<_]|\]\(|(?<=[ \t])[\u2013\u2014-](?=[ \t])|"
+    rf"[:=](?:(?<=[\"'].)|(?<=[\"'][ \t].)|(?=[ \t]{{0,3}}[\"'])|{_SMALL_ACRONYM})"
 )
+_MARK_START = re.compile(r"[*`|<_\]:=\u2013\u2014-]")
+"""A search for one of these characters is ten times as fast as one for `_MARK`."""
 _KEY = re.compile(f"[:=](?:{_SMALL_ACRONYM})")
 _LETTER = re.compile(r"[^\W\d_]")
 _PIPE = re.compile(r"(?<!\\)\|")
 _RULE = frozenset("|:-+= \t\r")
 """The characters of a line between the head and the rows of a table."""
 _LONGEST_LABEL = 40
-GROWTH = 4
+_GROWTH = 4
 """How many times as long as the text a view becomes: labels are written again for each row."""
 
 
@@ -84,7 +85,7 @@ def laid_out(source: DecodedText) -> DecodedText | None:
     return (_with_rows(plain) if "|" in plain.text else None) or view
 
 
-class ViewParts:
+class _ViewParts:
     """A view that is put together of parts of a text, and of other characters between them."""
 
     def __init__(self, source: DecodedText) -> None:
@@ -124,9 +125,9 @@ class ViewParts:
 def _marked_lines(source: DecodedText) -> DecodedText | None:
     """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
     text = source.text
-    parts = ViewParts(source)
+    parts = _ViewParts(source)
     searched = copied = 0
-    while (mark := _MARK.search(text, searched)) is not None:
+    while (mark := _next_mark(text, searched)) is not None:
         start = max(copied, _two_lines_before(text, mark.start()))
         if start > copied:
             parts.insert("\n", start)  # what follows belongs to another paragraph
@@ -134,6 +135,10 @@ def _marked_lines(source: DecodedText) -> DecodedText | None:
         copied = _line_end(text, searched)
         parts.copy(start, copied)
     return parts.view() if parts.length else None
+
+
+def _next_mark(text: str, at: int) -> re.Match[str] | None:
+    return next(filter(None, (_MARK.match(text, c.start()) for c in _MARK_START.finditer(text, at))), None)
 
 
 def _two_lines_before(text: str, at: int) -> int:
@@ -158,7 +163,7 @@ def _meaning(match: re.Match[str]) -> str:
         return _element(match)
     if match["item"] or match["pair"]:
         label = (match["item"] or "").rstrip()
-        return f"{label}: " if TELLING.match(match.string, match.end()) else match.group()
+        return f"{label}: " if _TELLING.match(match.string, match.end()) else match.group()
     if match["fence"]:
         return "\n"
     return ": " if match["dash"] else ""
@@ -166,7 +171,7 @@ def _meaning(match: re.Match[str]) -> str:
 
 def _key(match: re.Match[str]) -> str:
     key, link = match["key"], match["link"]
-    if not TELLING.match(match.string, match.end()):
+    if not _TELLING.match(match.string, match.end()):
         return key + link.replace("*", "").replace("`", "")
     mark = ":" if ":" in link else "="
     return _words(key) + (link if link.strip() == mark else f"{mark} ")
@@ -174,7 +179,7 @@ def _key(match: re.Match[str]) -> str:
 
 def _words(name: str) -> str:
     """A name in code as words: "phoneNumber" is "phone Number", "ssn" is "SSN"."""
-    words = [name] if SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
+    words = [name] if _SECRET_NAME.search(name) else _WORD_BORDER.sub(" ", name).split()
     return " ".join(word.upper() if word.lower() in _ACRONYMS else word for word in words)
 
 
@@ -197,7 +202,7 @@ def _element(match: re.Match[str]) -> str:
     """The label in the place of an element's start in XML; a parent's name is the first word of its child's label."""
     if match["parent"] is not None:
         return f" {_words(match['element'])} "
-    return f" {_words(match['element'])}: " if TELLING.match(match.string, match.end()) else match.group()
+    return f" {_words(match['element'])}: " if _TELLING.match(match.string, match.end()) else match.group()
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -209,7 +214,7 @@ Cell = tuple[int, int]
 def _with_rows(source: DecodedText) -> DecodedText | None:
     """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
     text = source.text
-    parts = ViewParts(source)
+    parts = _ViewParts(source)
     copied = 0
     heads: list[str] = []
     is_ruled = False
@@ -225,7 +230,7 @@ def _with_rows(source: DecodedText) -> DecodedText | None:
         if not cells:
             heads, is_ruled = [], False
         elif line[0] == "|" or is_ruled:
-            if (labelled := _labelled(text, cells, heads)) and parts.length < GROWTH * len(text):
+            if (labelled := _labelled(text, cells, heads)) and parts.length < _GROWTH * len(text):
                 parts.copy(copied, start)
                 for name, cell in labelled:
                     parts.add_line(name, cell)
@@ -239,7 +244,7 @@ def _with_rows(source: DecodedText) -> DecodedText | None:
 
 def _labelled(text: str, cells: list[Cell], heads: list[str]) -> list[tuple[str, Cell]]:
     """The cells that may be an item, each with its head, and with the first cell of its row."""
-    values = [(number, cell) for number, cell in enumerate(cells) if TELLING.match(text, *cell)]
+    values = [(number, cell) for number, cell in enumerate(cells) if _TELLING.match(text, *cell)]
     first = label(text, cells[0]) if values else ""
     labelled = [(heads[number], cell) for number, cell in values if number < len(heads) and heads[number]]
     return labelled + [(first, cell) for number, cell in values if number and first]
@@ -255,11 +260,11 @@ def _cells(text: str, start: int, end: int) -> list[Cell]:
     pipes = [match.start() for match in _PIPE.finditer(text, start, end)]
     if not pipes:
         return []
-    cells = cells_between(text, start, end, pipes)
+    cells = _cells_between(text, start, end, pipes)
     return cells[1:] if cells[0][0] == cells[0][1] else cells
 
 
-def cells_between(text: str, start: int, end: int, marks: list[int]) -> list[Cell]:
+def _cells_between(text: str, start: int, end: int, marks: list[int]) -> list[Cell]:
     """The cells of a line that these marks separate, without blanks and quotes around them."""
     return [_trimmed(text, first + 1, last) for first, last in pairwise([start - 1, *marks, end])]
 
@@ -278,3 +283,55 @@ def label(text: str, cell: Cell) -> str:
     if not 0 < end - start <= _LONGEST_LABEL or not _LETTER.search(text, start, end):
         return ""
     return " ".join(map(_words, text[start:end].strip(" :").split()))
+
+
+# --- CSV --------------------------------------------------------------------------------------------------------------
+
+_HEAD = r"[ \t]?\"?[^\W\d][\w ./-]{0,30}\"?"
+# A line of names, and lines with the same mark.
+_BLOCK = re.compile(
+    rf"^(?P<heads>{_HEAD}(?P<mark>[,;\t]){_HEAD}(?:(?P=mark){_HEAD}){{0,40}})[ \t\r]*"
+    r"(?P<rows>(?:\n[^\n]*(?P=mark)[^\n]*)+)",
+    re.M,
+)
+_LINE = re.compile(r"[^\n]+")
+_CELL_MARKS = {mark: re.compile(rf"\"[^\"\n]*\"|(?P<mark>{mark})") for mark in ",;\t"}
+_OTHER_LABEL = pattern("column_label")
+"""The labels that are neither in `labels` nor names of secrets."""
+
+
+def csv_rows(source: DecodedText) -> DecodedText | None:
+    """The cells of CSV below the name of an item, or behind it in a row, as lines; None without one. Other cells are
+    left out: exports have many, and to search them twice takes long."""
+    text = source.text
+    parts = _ViewParts(source)
+    announced = cache(_announced)  # many rows begin alike
+    for block in _BLOCK.finditer(text) if "\n" in text else ():
+        mark = _CELL_MARKS[block["mark"]]
+        heads = [announced(text[slice(*cell)]) for cell in _csv_cells(text, *block.span("heads"), mark)]
+        for line in _LINE.finditer(text, *block.span("rows")):
+            first, *others = _csv_cells(text, *line.span(), mark)
+            name = announced(text[slice(*first)])
+            if not name and not any(heads):
+                continue
+            _add(parts, heads[0], first)
+            for number, cell in enumerate(others, 1):
+                _add(parts, heads[number] if number < len(heads) else "", cell)
+                _add(parts, name, cell)
+    return parts.view() if parts.length else None
+
+
+def _csv_cells(text: str, start: int, end: int, mark: re.Pattern[str]) -> list[Cell]:
+    return _cells_between(text, start, end, [m.start() for m in mark.finditer(text, start, end) if m["mark"]])
+
+
+def _announced(cell: str) -> str:
+    """The cell as a label, if items may be below or beside it; empty otherwise."""
+    name = label(cell, (0, len(cell)))
+    return name if _SECRET_NAME.search(name) or _OTHER_LABEL.search(name) or (name and has_label(name)) else ""
+
+
+def _add(parts: _ViewParts, name: str, cell: Cell) -> None:
+    text = parts.source.text
+    if name and _TELLING.match(text, *cell) and parts.length < _GROWTH * len(text):
+        parts.add_line(name, cell)

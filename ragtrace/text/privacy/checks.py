@@ -1,0 +1,297 @@
+"""Checks of texts that have the form of personal data or of a secret: check digits, ranges, entropy, no examples."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+import math
+import re
+from collections import Counter
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+from ragtrace.text.privacy.rule_engine import count_digits, pattern, words
+
+# --- examples and entropy ---------------------------------------------------------------------------------------------
+
+_EXAMPLE = pattern("example_value")
+_SERIES = re.compile(r"(?i)\d*12345\d*|abcdef[a-z]*")
+
+
+def is_no_example(text: str) -> bool:
+    """Whether a value has no word of an example in it, and is more than a series such as "12345"."""
+    return _EXAMPLE.search(text) is None and (_SERIES.search(text) is None or _is_drawn(_SERIES.sub("", text)))
+
+
+def _is_drawn(rest: str) -> bool:
+    """Whether what a series leaves of a value is long and random."""
+    neighbours = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest.lower()))
+    return len(rest) >= 20 and neighbours * 5 < len(rest) and any(map(str.isdigit, rest)) and _entropy(rest) >= 3.5
+
+
+def is_random(text: str, bits: float) -> bool:
+    """Whether the characters look randomly drawn: Shannon entropy of at least `bits` a character, no example."""
+    return _entropy(text) >= bits and is_no_example(text)
+
+
+def _entropy(text: str) -> float:
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
+
+
+def is_mixed(text: str, bits: float = 3.3) -> bool:
+    """Some prefixes are words, too: "secret_manager_settings" has neither numbers nor both kinds of letters."""
+    cases = any(c.isupper() for c in text) and any(c.islower() for c in text)
+    return (cases or count_digits(text) >= 2) and is_random(text, bits)
+
+
+# --- keys and logins --------------------------------------------------------------------------------------------------
+
+_NO_KEY_TEXT = re.compile(r"(?:\s|\\[nr])*(?:(?:[A-Z]?[a-z]{1,14}(?=[\s,.]|\Z)|your|YOUR|[xX.]{3})|[.,\s]*\Z)")
+_URL_LOGIN = re.compile(r"://(?P<user>[^:/@]*):(?P<password>[^@]*)@(?P<host>.*)")
+_DEFAULT_PASSWORD = pattern("default_password")
+_OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")
+_NO_VOWEL = re.compile(r"[B-DF-HJ-NP-TV-XZ2-7]{4}")
+_OTP_SECRET = re.compile(r"(?i)[?&]secret=(?P<key>[^&\s\"'<>#]*)")
+
+
+def has_key_text(text: str) -> bool:
+    """Whether the line that begins a private key is followed by the key, not by words about it or a placeholder."""
+    return _NO_KEY_TEXT.match(text.split("-----")[2]) is None
+
+
+def is_telegram_token(text: str) -> bool:
+    """Whether what follows the number of the bot is random."""
+    return is_random(text.partition(":")[2], 3.5)
+
+
+def is_slack_token(text: str) -> bool:
+    """A real token holds the numbers of a workspace; "xoxb-my-bot-token" does not."""
+    return count_digits(text) > 0 and is_random(text, 2.5)
+
+
+def is_slack_webhook(text: str) -> bool:
+    """Whether the last part of a webhook's address is random: manuals show "T00000000/B00000000/XXXX…"."""
+    return is_random(text.rsplit("/", 1)[-1], 2.5)
+
+
+def is_basic_login(text: str) -> bool:
+    """Whether the text after "Basic" is a user and a password in base64 (RFC 7617)."""
+    try:
+        login = base64.b64decode(text.rsplit(maxsplit=1)[-1], validate=True).decode("utf-8")
+    except ValueError:
+        return False
+    return ":" in login and login.isprintable() and is_no_example(login)
+
+
+def is_command_login(text: str) -> bool:
+    """Whether an option `-u user:password` holds a password that is neither an example nor a default."""
+    return is_no_example(text) and _DEFAULT_PASSWORD.fullmatch(text.partition(":")[2].rstrip(".,")) is None
+
+
+def is_url_password(text: str) -> bool:
+    """Whether a URL holds a password that is no placeholder, no default and not the name of the user. A plain word
+    opens nothing on the reader's own machine."""
+    login = _URL_LOGIN.search(text)
+    if login is None or not is_no_example(text):
+        return False
+    password = login["password"]
+    return (
+        password.lower() != login["user"].lower()
+        and _DEFAULT_PASSWORD.fullmatch(password) is None
+        and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
+    )
+
+
+def is_cookie(text: str) -> bool:
+    """Whether the value of a cookie is random: digits, at least 8 different characters and no words with marks between
+    them."""
+    parts = re.split(r"[._-]", text)
+    is_drawn = count_digits(text) >= 2 and len(set(text)) >= 8 and is_random(text, 2.8)
+    return is_drawn and not all(part.isalpha() or part.isdigit() for part in parts)
+
+
+def is_totp_key(text: str) -> bool:
+    """Whether a text is a random key in Base32 (RFC 4648)."""
+    key = re.sub(r"[ =-]", "", text)
+    # Small words of four letters are Base32, too.
+    has_digits = count_digits(key) >= 2 or any(map(_NO_VOWEL.fullmatch, re.split(r"[ -]", text)))
+    return (
+        re.fullmatch(r"(?i)[a-z2-7]{16,128}", key) is not None
+        and (has_digits or (key.isupper() and " " not in text.strip() and "-" not in text))
+        and is_random(key, 2.7)
+    )
+
+
+def is_otp_address(text: str) -> bool:
+    """Whether an address of an authenticator ("otpauth://…") holds a key, not a word that stands for one."""
+    match = _OTP_SECRET.search(text)
+    return match is not None and is_totp_key(match["key"].rstrip(".,;:!?`)")) and is_no_example(match["key"])
+
+
+def has_three_digits(text: str) -> bool:
+    """Whether recovery codes have three digits."""
+    return count_digits(text) >= 3
+
+
+def has_two_digits(text: str) -> bool:
+    """Whether a PIN has two different digits."""
+    return len(set(text)) > 1
+
+
+def has_ten_words(text: str) -> bool:
+    """Whether a phrase has ten different words."""
+    return len(set(text.lower().split())) >= 10
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+# The first digits of the networks and how long their numbers are (ISO/IEC 7812; each network's own lengths).
+_CARDS = re.compile(
+    r"220[0-4]\d{12}|4\d{12}(?:\d{3}){0,2}|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}|3[47]\d{13}|"
+    r"3(?:0[0-5]|09|[689]\d)\d{11,16}|35\d{14,17}|(?:2131|1800)\d{11}|(?:0604|50|5[6-9]|6)\d{8,17}"
+)
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+@cache
+def _module(name: str) -> Any:
+    return import_module(f"stdnum.{name}")
+
+
+def is_stdnum(text: str, modules: str) -> bool:
+    """Whether one of these modules of python-stdnum (separated by blanks, e.g. `de.idnr`) accepts a number.
+
+    True where none is named: the form is all that can be checked. Never raises.
+    """
+    compact = re.sub(r"[ ./-]", "", text)
+    return not modules or any(_accepts(_module(name), each) for name in modules.split(" ") for each in (text, compact))
+
+
+def _accepts(module: Any, text: str) -> bool:
+    try:
+        return bool(module.is_valid(text))
+    except Exception:  # noqa: BLE001 some modules raise on letters and digits of other scripts
+        return False
+
+
+def is_iban(text: str) -> bool:
+    """Whether the check digits of an account number are right (ISO 13616, mod 97 = 1)."""
+    compact = text.replace(" ", "").upper()
+    return 15 <= len(compact) <= 34 and is_stdnum(compact[4:] + compact[:4], "iso7064.mod_97_10")
+
+
+def is_ssn(text: str) -> bool:
+    """Whether a US social security number could have been issued: no area 000, 666 or 9xx, no group 00, no 0000."""
+    area, group, serial = re.split(r"[- ]", text)
+    return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
+
+
+def is_card(text: str) -> bool:
+    """Whether a card of a known network can have this number."""
+    digits = re.sub(r"\D", "", text)
+    return _CARDS.fullmatch(digits) is not None and len(set(digits)) > 1 and is_stdnum(digits, "luhn")
+
+
+def is_wallet(text: str) -> bool:
+    """Whether a wallet's address has the right check sum: Base58Check, as Bitcoin, Litecoin, Dogecoin and Tron have it,
+    or Bitcoin's Bech32 (BIP 173)."""
+    if text.lower().startswith("bc1"):
+        return is_stdnum(text, "bitcoin")
+    number = 0
+    for char in text:
+        number = number * 58 + _BASE58.index(char)
+    payload = number.to_bytes(40, "big")[-25:]
+    return hashlib.sha256(hashlib.sha256(payload[:-4]).digest()).digest()[:4] == payload[-4:]
+
+
+# --- hosts and devices ------------------------------------------------------------------------------------------------
+
+_RESOLVERS = words("resolvers")
+
+
+def is_host_ip(text: str) -> bool:
+    """Whether an IPv4 address is one of another host."""
+    parts = [int(p) for p in text.split(".")]
+    return all(p <= 255 for p in parts) and parts[0] not in (0, 127, 255) and text not in ("1.1.1.1", "8.8.8.8")
+
+
+def is_public_ip(text: str) -> bool:
+    """Whether an IPv4 or IPv6 address is a public one of a host: not private, reserved, for documentation, or an
+    open resolver."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    if not address.is_global or address.is_multicast or str(address) in _RESOLVERS:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        # "abc::def" is a valid address, but rather a name in code.
+        return "::" not in text or 0x2000 <= int(address) >> 112 < 0x4000
+    return int(address) & 0xFF not in (0, 255)
+
+
+def is_device(text: str) -> bool:
+    """Whether a MAC address can be a device's: not broadcast, multicast, for documentation, or an example."""
+    digits = re.sub(r"[^0-9a-f]", "", text.lower())
+    steps = {(int(b, 16) - int(a, 16)) % 16 for a, b in pairwise(digits)}
+    numbers = [int(digits[i : i + 2], 16) for i in range(0, 12, 2)]
+    is_series = len({b - a for a, b in pairwise(numbers[1:])}) == 1  # 00:1A:2B:3C:4D:5E
+    is_doubled = all(digits[i] == digits[i + 1] for i in range(0, 12, 2))
+    multicast = int(digits[1], 16) & 1
+    return not (multicast or is_series or digits.startswith("00005e") or steps <= {1, 0} or is_doubled)
+
+
+# --- addresses of persons ---------------------------------------------------------------------------------------------
+
+_FUNCTIONS, _ENDS = words("functions"), words("function_ends")
+_MAILBOX_WORDS = _FUNCTIONS | _ENDS | words("shared_functions")
+_NO_WORD = re.compile(r"[\d._+-]+")
+_COMPOUND = pattern("mailbox_compound")
+# Persons have their mailboxes at these: "anna.info" is one.
+_PRIVATE_PROVIDER = pattern("private_provider")
+# What stands for the reader's own address.
+_FORM_ADDRESS = pattern("form_address")
+
+
+def is_real_email(text: str) -> bool:
+    """Whether an address can be a person's: no mailbox of a function, no form or example, no user of a machine."""
+    return not _is_mailbox(text.lower()) and _FORM_ADDRESS.fullmatch(text) is None
+
+
+def _is_mailbox(address: str) -> bool:
+    """Whether the words of an address (in lower case) are those of a function or of a machine's user."""
+    local = address.partition("@")[0]
+    parts = [part for part in _NO_WORD.split(local) if part]
+    if address.endswith(".gserviceaccount.com"):
+        return True
+    if not parts:
+        return False
+    # "sales-de", and two words in one: "servicedesk".
+    if parts[0] in _MAILBOX_WORDS and all(len(part) == 2 or part in _MAILBOX_WORDS for part in parts[1:]):
+        return True
+    if any(local.endswith(end) and local.removesuffix(end) in _MAILBOX_WORDS for end in _ENDS):
+        return True
+    is_function = parts[0] in _FUNCTIONS or (len(parts) > 1 and parts[-1] in _ENDS)
+    is_function = is_function or _COMPOUND.fullmatch(parts[0]) is not None
+    # Dots separate the names of persons, too: "vpn-admin" is a function, "maria.sales" may be a person.
+    is_function = is_function or ("." not in local and "-" in local and parts[-1] in _FUNCTIONS)
+    return is_function and _PRIVATE_PROVIDER.fullmatch(address) is None
+
+
+_BRACKET_AT = r"[ \t]?[\[({<][ \t]?(?:at|ät|arroba|chez|chiocciola|@)[ \t]?[\])}>][ \t]?"
+_BRACKET_DOT = r"[ \t]?[\[({<][ \t]?(?:dot|punkt|punto|point|ponto|\.)[ \t]?[\])}>][ \t]?"
+_AT = re.compile(rf"(?i){_BRACKET_AT}|[ \t]at[ \t]|_at_")
+_DOT = re.compile(rf"(?i){_BRACKET_DOT}|[ \t]dot[ \t]|_dot_")
+
+
+def written(spelled: str) -> str:
+    """A spelled email address as it is written: `ada@acme.de` for `ada (at) acme dot de`."""
+    return _DOT.sub(".", _AT.sub("@", spelled, count=1))
+
+
+def is_spelled_email(text: str) -> bool:
+    """Whether a spelled address can be a person's."""
+    return is_real_email(written(text))

@@ -1,0 +1,184 @@
+"""What is personal or secret in a text: what the leak checks report, and what masks hide.
+
+The leak checks report what `find_personal_data` and `find_secrets` return. Masks hide what `find_masks` returns, which
+is all of that and more: everything that is reported is also masked. Names, and addresses that no word calls
+a home, need a model (`ragtrace.evaluate.models.person_names`); here they are neither found nor masked.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from ragtrace.settings import PHONE_REGIONS
+from ragtrace.text.privacy import checks, contexts, label_search, passwords, phones
+from ragtrace.text.privacy.decoded import DecodedText, decoded, plain_views, rejoined, unwrapped
+from ragtrace.text.privacy.layout import csv_rows, laid_out
+from ragtrace.text.privacy.rule_engine import Group, SearchText, load, possible
+
+RULES = load(
+    {
+        **vars(checks),
+        **vars(contexts),
+        "is_command_password": passwords.is_command_password,
+        "labels": label_search.labelled_values,
+        "phones": phones.phones,
+        "assigned_secrets": passwords.assigned_secrets,
+        "spoken_passwords": passwords.spoken_passwords,
+    }
+)
+"""All rules, in order. Where two overlap, the first one is reported, and its placeholder is shown."""
+CONTACT_KINDS = frozenset(rule.kind for rule in RULES if rule.contact)
+"""The kinds by which a person can be reached."""
+_MAX_CHARS = 200_000
+"""Characters of one text that the leak checks search. Masks read the whole text."""
+
+
+class Match(NamedTuple):
+    """The kind of an item and its place, end exclusive. Never holds the item itself."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Mask(NamedTuple):
+    """A place to hide, end exclusive, and the text that replaces it."""
+
+    start: int
+    end: int
+    placeholder: str
+
+
+def find_personal_data(text: str, regions: Sequence[str] = PHONE_REGIONS) -> list[Match]:
+    """Personal data, in order: addresses (e-mail, home, IP, MAC), phone numbers, cards, accounts and wallets, national
+    ids, passports, driver's licenses, plates and vehicles, dates of birth, medical records and diagnoses.
+
+    `regions` (ISO 3166) are those whose national phone numbers are recognised by their form. Where kinds overlap, the
+    first of `RULES` counts. The first 200,000 characters are searched.
+    """
+    return _find("personal", text, regions)
+
+
+def find_secrets(text: str) -> list[Match]:
+    """Private keys, provider keys and tokens, JSON web tokens, activation keys, cookies of sessions, passwords in URLs,
+    assignments, sentences and commands, in order. The first 200,000 characters are searched."""
+    return _find("secret", text)
+
+
+def _find(group: Group, text: str, regions: Sequence[str] = ()) -> list[Match]:
+    prepared = SearchText(text[:_MAX_CHARS], regions)
+    matches: list[Match] = []
+    occupied = bytearray(len(prepared.text))
+    for match in (*_reported(group, prepared), *_laid_out(group, prepared.text)):
+        if not any(occupied[match.start : match.end]):
+            matches.append(match)
+            occupied[match.start : match.end] = b"\1" * (match.end - match.start)
+    return sorted(matches, key=lambda match: match.start)
+
+
+def _reported(group: Group, text: SearchText) -> Iterator[Match]:
+    for _, rule in possible(RULES, text):
+        if rule.report and rule.group == group:
+            for start, end in rule.find(text):
+                yield Match(rule.kind, start, end)
+
+
+def _laid_out(group: Group, text: str) -> Iterator[Match]:
+    """What is found in the text without its layout. A national phone number needs no view where only its form tells."""
+    for view in _layout_views(DecodedText(text, [])):
+        for match in _reported(group, SearchText(view.text)):
+            start, end = view.place(match.start, match.end)
+            if start < end:  # not so where it is in a label
+                yield Match(match.kind, start, end)
+
+
+def _layout_views(text: DecodedText) -> list[DecodedText]:
+    """The texts that hold the same values as lines "label: value"."""
+    return [view for view in (laid_out(text), csv_rows(text)) if view is not None]
+
+
+def is_refuted(name: str, text: str) -> bool:
+    """Whether a text has the form of this kind of personal data but fails its check (a wrong check digit, say)."""
+    return any(
+        rule.pattern.fullmatch(text) is not None and not rule.check(text)
+        for rule in RULES
+        if rule.kind == name and rule.pattern is not None and rule.check is not None
+    )
+
+
+_TOKEN_REST = re.compile(r"(?:[^\s\"'`<>{}()\[\],;]*\w)?")
+
+
+def find_masks(text: str) -> list[Mask]:
+    """The places to hide in order to mask a text, in order; they do not overlap. Values that letters of other scripts,
+    underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text, and those that
+    escapes, invisible characters, a layout, CSV or line breaks hide in what `decoded`, `laid_out`, `csv_rows` and
+    `unwrapped` return."""
+    spans = _seen_spans(text)
+    if (view := decoded(text)) is not None:
+        spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
+    plain = DecodedText(text, []) if view is None else view
+    for view in _layout_views(plain):
+        places = ((*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text))
+        spans += [(start, end, rank) for start, end, rank in places if start < end]
+    if (view := unwrapped(plain)) is not None:
+        spans += [
+            (*view.place(start, end), rank)
+            for start, end, rank in _mask_spans(view.text, _CHECKED_NUMBERS, strict=True)
+        ]
+    if (view := rejoined(plain)) is not None:
+        # An item that ends with its line is whole.
+        hidden = _merged(sorted(spans))
+        places = ((*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text, strict=True))
+        spans += [span for span in places if not _is_in(hidden, span[0])]
+    return _merged(sorted(spans))
+
+
+def _is_in(masks: Sequence[Mask], at: int) -> bool:
+    """Whether one of these masks, which are in order and do not overlap, has this character."""
+    index = bisect_right(masks, at, key=attrgetter("start")) - 1
+    return index >= 0 and at < masks[index].end
+
+
+def _seen_spans(text: str) -> list[tuple[int, int, int]]:
+    spans = _mask_spans(text)
+    for view in plain_views(text):
+        spans += _mask_spans(view)
+    return spans
+
+
+def _mask_spans(text: str, kinds: frozenset[str] | None = None, strict: bool = False) -> list[tuple[int, int, int]]:
+    """Start, end and rank of the rule of what is hidden, as far as the patterns see it; with `kinds` only of these.
+    With `strict` personal data have to pass their check, or begin with +."""
+    prepared = SearchText(text)
+    spans: list[tuple[int, int, int]] = []
+    for rank, rule in possible(RULES, prepared):
+        if kinds is None or rule.kind in kinds:
+            is_strict = strict and rule.group == "personal"
+            for start, end in rule.find(prepared, masks=not is_strict or rule.check is None):
+                if is_strict and rule.check is None and text[start] != "+":
+                    continue
+                # Patterns have a greatest length; the rest of a longer secret must not stay.
+                rest = _TOKEN_REST.match(text, end) if rule.group == "secret" else None
+                spans.append((start, rest.end() if rest else end, rank))
+    return spans
+
+
+_CHECKED_NUMBERS = frozenset({"credit_card", "iban", "us_ssn", "phone"})
+"""Kinds for which numbers in a column are rarely taken."""
+
+
+def _merged(spans: Sequence[tuple[int, int, int]]) -> list[Mask]:
+    """One mask for all spans (start, end, rank of the kind) that overlap, with the placeholder of the first kind."""
+    merged: list[tuple[int, int, int]] = []
+    for start, end, rank in spans:
+        if merged and start < merged[-1][1]:
+            first, last, best = merged.pop()
+            merged.append((first, max(last, end), min(best, rank)))
+        else:
+            merged.append((start, end, rank))
+    return [Mask(start, end, RULES[rank].placeholder) for start, end, rank in merged]

@@ -1,0 +1,66 @@
+"""Every rule of `ragtrace/text/privacy/data` finds an item in its `matches` and nothing in its `misses`."""
+
+from __future__ import annotations
+
+import random
+import re
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from ragtrace.text.privacy.find import RULES
+from ragtrace.text.privacy.label_search import labelled_values
+from ragtrace.text.privacy.rule_engine import Rule, SearchText, data, possible
+
+BY_ID = {rule.id: rule for rule in RULES}
+LABELLED = {rule.kind: rule for rule in RULES if rule.search is labelled_values}
+ROWS = {row["id"]: row for group in ("secrets", "personal") for row in data(group)["rules"]}
+PATTERNS = [name for name in ROWS if BY_ID[name].search is not labelled_values]
+LABELS = data("labels")["labels"]
+
+
+def expanded(template: str, seed: int) -> str:
+    """The text with random characters in the place of `{class:length}`: `{0-9A-F:32}` are 32 hexadecimal digits.
+    So the package holds no key, and no scanner of secrets reports one."""
+    chance = random.Random(seed)
+
+    def drawn(match: re.Match[str]) -> str:
+        parts = re.findall(r"(.)-(.)|(.)", match[1])
+        letters = "".join("".join(map(chr, range(ord(a), ord(b) + 1))) if a else single for a, b, single in parts)
+        return "".join(chance.choice(letters) for _ in range(int(match[2])))
+
+    return re.sub(r"\{([^{}:]+):(\d+)\}", drawn, template)
+
+
+def finds(rule: Rule, text: str) -> bool:
+    """Whether a rule finds an item in a text, as its kind is reported, or masked where it is only masked."""
+    prepared = SearchText(text)
+    is_possible = any(other is rule for _, other in possible(RULES, prepared))
+    return is_possible and any(True for _ in rule.find(prepared, masks=not rule.report))
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_rule_finds_its_matches_and_spares_its_misses(name: str) -> None:
+    row = ROWS[name]
+    assert len(row["matches"]) >= 2
+    assert len(row["misses"]) >= 2
+    for seed in range(5):
+        assert [text for text in row["matches"] if not finds(BY_ID[name], expanded(text, seed))] == []
+        assert [text for text in row["misses"] if finds(BY_ID[name], expanded(text, seed))] == []
+
+
+@pytest.mark.parametrize("row", LABELS, ids=lambda row: f"{row['kind']} {row['labels'][0]}")
+def test_label_finds_its_matches_and_spares_its_misses(row: dict[str, Any]) -> None:
+    assert len(row["matches"]) >= 2
+    assert len(row["misses"]) >= 2
+    assert [text for text in row["matches"] if not finds(LABELLED[row["kind"]], text)] == []
+    assert [text for text in row["misses"] if finds(LABELLED[row["kind"]], text)] == []
+
+
+def test_check_digits_are_those_of_a_module() -> None:
+    """A name without a module would make the check of this label raise."""
+    names = [name for row in LABELS for name in row.get("checks", ())]
+    names += [row["check"].split(" ")[1] for row in ROWS.values() if row.get("check", "").startswith("stdnum ")]
+    for name in names:
+        assert callable(import_module(f"stdnum.{name}").is_valid)
