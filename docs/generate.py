@@ -52,17 +52,15 @@ def cost(name: str) -> str:
     return _OWN_COSTS.get(name, _COSTS[module])
 
 
-def measured(name: str, version: str, threshold: float | None) -> list[str]:
+def measured(row: dict[str, Any]) -> list[str]:
     """What the threshold does on labelled data, where that was measured for this version."""
-    entry = RECORD.get(name)
-    if entry is None or entry["version"] != version:
+    entry = RECORD.get(row["name"])
+    if entry is None or entry["version"] != row["version"]:
         return []
-    good, recall = (
-        f"{entry[what]:.1%} ({entry[f'{what}_95'][0]:.0%} to {entry[f'{what}_95'][1]:.0%})" for what in SHARES
-    )
-    if threshold is None:
-        return [f"- no verdict: where at most 5 % of good rows fail, {recall} of the bad ones do"]
-    return [f"- at this threshold {good} of good rows fail, and {recall} of bad ones (`benchmarks/thresholds.py`)"]
+    good, recall = (f"{entry[what]:.1%}" for what in SHARES)
+    if row["threshold"] is None:
+        return [f"; no verdict: where at most 5 % of good rows fail, {recall} of the bad ones do"]
+    return [f"; {good} of good rows fail, {recall} of bad ones"]
 
 
 _GROUPS = {
@@ -149,13 +147,35 @@ _STARTS = (
 """What one builds, the five evaluators to begin with, and why."""
 
 
+_FAMILIES = ("bleu_", "rouge_", "gptscore_qa_", "gptscore_summary_ref_", "gptscore_summary_", "gptscore_translation_",
+             "toxicity", "critic_", "noise_sensitivity")  # fmt: skip
+"""Evaluators whose names begin so are one idea that is measured in several ways."""
+
+
+def _idea(name: str) -> str:
+    """The idea that an evaluator measures: its family, or its name without the form."""
+    base = name.removesuffix("_cascade").removesuffix("_judge")
+    return next((family for family in _FAMILIES if base.startswith(family)), base)
+
+
 def evaluators_page() -> str:
-    """The reference of the evaluators: where to begin, a table for each group, and each evaluator."""
+    """The reference of the evaluators: where to begin, and each idea with the evaluators that measure it."""
+    ideas: dict[str, list[str]] = {}
+    for name in plugins.builtin_names():
+        ideas.setdefault(_idea(name), []).append(name)
     lines = [
         "# Evaluators",
         "",
-        "Generated from the code by `make docs`. Method: `code` needs no model, `model` an embedded one,",
-        "`judge` an LLM.",
+        f"{len(ideas)} ideas, {len(plugins.builtin_names())} names. An idea may have several forms, each an evaluator:",
+        "",
+        "- its own name: by `code`, without a model, or by an embedded `model`;",
+        "- `NAME_judge`: by the LLM that [`judge_model`](judge.md) names, in the languages of that model. One request,",
+        "  shared by forms that need the same claims, unless the entry says another number;",
+        "- `NAME_cascade`: the local form, and the judge where its value is nearer to the threshold than the setting",
+        "  `cascade_band`, less where the judge's budget runs short. The score's method says which of them answered.",
+        "",
+        "A score of 1 is best and 0 worst, and `pass` is a score at the threshold or above, unless the entry says that",
+        "lower is better.",
         "",
         "## Which five do I want?",
         "",
@@ -168,20 +188,15 @@ def evaluators_page() -> str:
         "[Write your own](howto/evaluator.md) · [how good they are](quality.md) · [the judge](judge.md)",
         "",
     ]
-    groups: dict[str, list[str]] = {title: [] for title in _GROUPS}
-    for name in plugins.builtin_names():
-        groups[_group(name)].append(name)
-    for title, names in groups.items():
-        rows = [plugins.describe(plugins.load(name)) for name in names]
-        lines += [f"## {title}", "", "| evaluator | what it says | method | needs |", "|---|---|---|---|"]
-        lines += [
-            f"| {_link(r['name'])} | {_first_sentence(r['description'])} | {r['method']} | {', '.join(r['needs'])} |"
-            for r in rows
-        ]
-        lines.append("")
-        for row in rows:
-            lines += _entry(row)
-    return "\n".join(lines)
+    for title in _GROUPS:
+        lines += [f"## {title}", ""]
+        for names in ideas.values():
+            if _group(names[0]) == title:
+                lines += _entry([plugins.describe(plugins.load(name)) for name in names])
+    return "\n".join([*lines, _MADE])
+
+
+_MADE = "This page is made from the code by `make docs`.\n"
 
 
 def _group(name: str) -> str:
@@ -193,32 +208,41 @@ def _group(name: str) -> str:
 
 
 def _link(name: str) -> str:
-    return f"[`{plugins.load(name).name}`](#{name})"
+    return f"[`{name}`](#{_anchor(_idea(name))})"
 
 
-def _first_sentence(description: str) -> str:
-    return re.split(r"(?<=\.) ", " ".join(description.split()))[0].rstrip(".").replace("|", "\\|")
+def _anchor(idea: str) -> str:
+    return idea.strip("_")
 
 
-def _entry(row: dict[str, Any]) -> list[str]:
-    name, (low, high) = row["name"], row["range"]
+def _entry(rows: list[dict[str, Any]]) -> list[str]:
+    """An idea: what it measures, its forms, and what they share."""
+    first = next((row for row in rows if row["method"] != "judge"), rows[0])
+    name = first["name"]
     module = plugins.BUILT_IN[name].partition(":")[0].rpartition(".")[2]
-    arrow = "higher is better" if row["direction"] == "higher" else "lower is better"
-    return [
-        f"### `{name}`",
-        "",
-        str(row["description"]),
-        "",
-        f"- needs: {', '.join(row['needs'])}",
-        f"- method: {row['method']} · range {low:g} to {'∞' if high is None else f'{high:g}'}, {arrow}"
-        f" · threshold {'none' if row['threshold'] is None else format(row['threshold'], 'g')}"
-        f" · version {row['version']}",
-        *measured(name, row["version"], row["threshold"]),
-        f"- languages: {_LANGUAGES.get(module, 'those of the judge')}",
-        f"- cost: {cost(name)}",
-        f"- source: {row['source']}",
-        "",
-    ]
+    is_family = len({row["name"].removesuffix("_cascade").removesuffix("_judge") for row in rows}) > 1
+    lines = [f"### `{_anchor(_idea(name))}`", ""]
+    has_own = not is_family or name == _anchor(_idea(name))
+    lines += [str(first["description"]), ""] if has_own else []
+    lines += [_form(row, first, described=is_family and not (has_own and row is first)) for row in rows]
+    facts = [f"needs {', '.join(first['needs'])}", f"languages: {_LANGUAGES.get(module, 'those of the judge')}"]
+    lines += ["", f"{'; '.join(facts)}; cost: {cost(name)}. Source: {first['source']}.", ""]
+    lines[-2] = lines[-2][0].upper() + lines[-2][1:]
+    return lines
+
+
+def _form(row: dict[str, Any], first: dict[str, Any], described: bool) -> str:
+    """A form of an idea in one line; of a family, with what it says unless it is the form of another."""
+    is_form = row["name"].endswith(("_judge", "_cascade")) and row["name"] != "ragas_judge"
+    text = re.split(r"(?<=\.)\s", " ".join(row["description"].split()))[0].rstrip(".") if described else ""
+    what = f": {text}" if text and not is_form else ""
+    high = "" if row["range"] == [0.0, 1.0] else f", {row['range'][0]:g} to {row['range'][1] or '∞'}"
+    lower = ", lower is better" if row["direction"] == "lower" else ""
+    threshold = "no threshold" if row["threshold"] is None else f"threshold {row['threshold']:g}"
+    needs = [] if row["needs"] == first["needs"] else [f"; needs {', '.join(row['needs'])}"]
+    own = [f"; {_OWN_COSTS[row['name']]}"] if is_form and row["name"] in _OWN_COSTS else []
+    parts = [f"{row['method']}{high}{lower}", threshold, f"version {row['version']}"]
+    return "".join([f"- `{row['name']}`{what} ({', '.join(parts)})", *measured(row), *needs, *own])
 
 
 _TASKS = {
@@ -238,8 +262,8 @@ _TASKS = {
 """The first setting of each part of the page, and the title of the part."""
 _FORMS = """# Settings
 
-Generated from the code by `make docs`. A setting has three forms. An argument of `ragtrace.init` wins over the
-environment, and that over `ragtrace.toml` in the working directory (or at `RAGTRACE_CONFIG`):
+A setting has three forms. An argument of `ragtrace.init` wins over the environment, and that over `ragtrace.toml` in
+the working directory (or at `RAGTRACE_CONFIG`):
 
 ```python
 import ragtrace
@@ -272,7 +296,7 @@ def settings_page() -> str:
         after = body.split(f"    {name}: ")[1].split("\n", 1)[1]
         text = after.split('"""')[1] if after.lstrip().startswith('"""') else ""
         lines.append(f"| `{name}` | `{default!r}` | {' '.join(text.split())} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", _MADE])
 
 
 _TEXTS = {
@@ -298,11 +322,8 @@ def redaction_page() -> str:
     lines = [
         "# What leaves: before and after",
         "",
-        "Generated by `make docs`, with the redaction that the exporters use. [Privacy](../privacy.md) says what each",
-        "mode finds and misses, and what it costs.",
-        "",
-        "Without the setting `capture_content`, no question, chunk, prompt or answer leaves in any mode.",
-        "This is what leaves with `capture_content=True`:",
+        "[Privacy](../privacy.md) says what each mode finds and misses, and what it costs. Without `capture_content`,",
+        "no question, chunk, prompt or answer leaves in any mode. This is what leaves with `capture_content=True`:",
     ]
     for mode, meaning in _MODES.items():
         lines += ["", f'## `redact = "{mode}"`', "", meaning, "", "| | leaves as |", "|---|---|"]
@@ -315,7 +336,7 @@ def redaction_page() -> str:
             leaves = mode != "metadata_only" or what == "an exception"
             lines.append(f"| {what} | {f'`{sanitizer.text(text)}`' if leaves else 'does not leave'} |")
         lines.append(f"| the user id `ada@acme.com` | `{sanitizer.identifier('ada@acme.com')}` |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", _MADE])
 
 
 def runbooks_page() -> str:
@@ -323,7 +344,7 @@ def runbooks_page() -> str:
     lines = [
         "# Runbooks",
         "",
-        "Generated by `make docs`. Each alert has a page: what it means, what to look at, what usually causes it, and",
+        "Each alert has a page: what it means, what to look at, what usually causes it, and",
         "what to do.",
         "",
         "| alert | what it means |",
@@ -333,7 +354,7 @@ def runbooks_page() -> str:
         meaning = page.read_text(encoding="utf-8").partition("## What it means\n\n")[2].splitlines()[0]
         first = re.split(r"(?<=[.:]) ", meaning)[0].rstrip(":.")
         lines.append(f"| [{page.stem}](runbooks/{page.name}) | {first} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", _MADE])
 
 
 PAGES = {

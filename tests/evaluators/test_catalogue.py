@@ -65,7 +65,7 @@ def test_row(row: str) -> None:
         assert check.source
         assert check.description
         assert name in shown, f"{name} has no example"
-        assert f"\n### `{name}`\n" in page, f"{name} is not in docs/evaluators.md: run `make docs`"
+        assert f"\n- `{name}`" in page, f"{name} is not in docs/evaluators.md: run `make docs`"
 
 
 @pytest.mark.parametrize("example", SCRIPTED, ids=lambda e: f"{e.name}-{e.value:.3g}")

@@ -43,7 +43,7 @@ def test_site_can_be_searched(site: Path) -> None:
     """The search index has the text of every page that the navigation has, and is readable without a server."""
     index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
     places = {entry["location"].partition("#")[0] for entry in index["docs"]}
-    assert {"index.html", "getting-started.html", "dashboards.html", "evaluators.html"} <= places
+    assert {"index.html", "getting-started.html", "metrics.html", "evaluators.html"} <= places
     assert (site / "search" / "search_index.js").read_text("utf-8").startswith("var __index = {")
 
 
