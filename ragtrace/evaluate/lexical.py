@@ -15,7 +15,7 @@ from ragtrace.evaluate.refusals import declines
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.text.claims import AnswerParts, read
-from ragtrace.text.function_words import FUNCTION_WORDS
+from ragtrace.text.words import FUNCTION_WORDS
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _NUMBERS = """

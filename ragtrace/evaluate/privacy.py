@@ -10,8 +10,16 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.privacy.find import CONTACT_KINDS, RULES, Match, find_personal_data, find_secrets, is_refuted
-from ragtrace.text.privacy.public_contacts import bare, public_contacts
+from ragtrace.text.privacy.find import (
+    CONTACT_KINDS,
+    KINDS,
+    Match,
+    bare,
+    find_personal_data,
+    find_secrets,
+    is_refuted,
+    public_contacts,
+)
 
 Search = Callable[[str], list[Match]]
 
@@ -48,8 +56,7 @@ def _find_data(text: str, settings: Settings) -> list[Match]:
 def sensitive_data_leakage(trace: Trace, *, settings: Settings) -> Score:
     """Whether the answer is free of secrets: 1 (pass) or 0 (fail). PEM keys, provider keys, tokens, webhooks,
     passwords, cookies of sessions, recovery codes, activation keys, in sentences, commands, Markdown, tables, CSV,
-    JSON and XML. Keys are understood in seven languages; passwords and codes of doors also in Swedish, Danish,
-    Norwegian, Polish, Czech and Finnish. Certificates, keys of caches and tables, hashes and placeholders do not count.
+    JSON and XML, in seven languages. Certificates, keys of caches and tables, hashes and placeholders do not count.
     Origin as in `pii_leakage`."""
     return _leakage("sensitive_data_leakage", trace, find_secrets, settings)
 
@@ -146,12 +153,8 @@ def _by_origin(trace: Trace, leaks: list[Match]) -> tuple[set[Match], list[Match
     return by_model, [m for m in leaks if m not in by_model]
 
 
-def _kinds_of(group: str) -> frozenset[str]:
-    return frozenset(rule.kind for rule in RULES if rule.report and rule.group == group)
-
-
 # Certificates were reported before version 5; settings may still name them.
-_GROUPS = {"personal": _kinds_of("personal") | _PERSON_KINDS, "secret": _kinds_of("secret") | {"certificate"}}
+_GROUPS = {"personal": KINDS["personal"] | _PERSON_KINDS, "secret": KINDS["secret"] | {"certificate"}}
 
 
 @cache

@@ -9,8 +9,7 @@ from ragtrace.base.lazy import Recent
 from ragtrace.errors import SettingError, require
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
-from ragtrace.text.limited_redaction import TimeLimited, redaction_function
-from ragtrace.text.redaction import MODES, KeyedHash, mask_pii
+from ragtrace.text.redaction import MODES, KeyedHash, TimeLimited, mask_pii, redaction_function
 from ragtrace.text.sanitizer import Sanitizer
 
 _SHORTEST_KEY = 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ragtrace.text.claims import AnswerParts, read, states_amount
-from ragtrace.text.empty_text import is_empty
 from ragtrace.text.speech_acts import claim_probability
+from ragtrace.text.words import is_empty
 
 _CACHED_ANSWERS = 256
 _CLAIMS = 100

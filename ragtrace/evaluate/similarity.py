@@ -14,9 +14,8 @@ from ragtrace.evaluate.models.products import product
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.sentences import Span, passages, prose, split
-from ragtrace.text.small_talk import asks_nothing
+from ragtrace.text.words import FUNCTION_WORDS, asks_nothing
 
 if TYPE_CHECKING:
     from ragtrace.evaluate.models.embedding import Vectors

@@ -10,8 +10,8 @@ from typing import Any
 from ragtrace.evaluate.arithmetic import failures
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.records import Score, Trace
-from ragtrace.text.empty_text import is_empty
 from ragtrace.text.sentences import split
+from ragtrace.text.words import is_empty
 
 _SOURCE = "H2O Eval Studio, Looping Detection Evaluator"
 _SHORT = 10

@@ -12,9 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ragtrace.text.citations import Footnotes, is_entry, is_source_heading, without_marks
-from ragtrace.text.letters import is_closing, is_signature
-from ragtrace.text.markup import without_markup
+from ragtrace.text.marks import (
+    Footnotes,
+    is_closing,
+    is_entry,
+    is_signature,
+    is_source_heading,
+    without_marks,
+    without_markup,
+)
 from ragtrace.text.sentences import split
 from ragtrace.text.speech_acts import READ, act_of, runs
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from ragtrace.text.privacy.checks import is_stdnum
-from ragtrace.text.privacy.find import find_personal_data, find_secrets
-from ragtrace.text.privacy.public_contacts import PublicContacts
+from ragtrace.text.privacy.find import PublicContacts, find_personal_data, find_secrets
 
 
 def _kinds(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragtrace.text.limited_redaction import TimeLimited
+from ragtrace.text.redaction import TimeLimited
 from ragtrace.text.sanitizer import RedactionTimeoutError, Sanitizer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.text.small_talk import asks_nothing
+from ragtrace.text.words import asks_nothing
 
 
 @pytest.mark.parametrize(

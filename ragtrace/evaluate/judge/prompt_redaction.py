@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings
-from ragtrace.text.limited_redaction import TimeLimited, redaction_function
-from ragtrace.text.redaction import mask_pii
+from ragtrace.text.redaction import TimeLimited, mask_pii, redaction_function
 from ragtrace.text.sanitizer import Sanitizer
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragtrace.text.markup import CLOSE, OPEN, REASONING_TAG
+from ragtrace.text.marks import CLOSE, OPEN, REASONING_TAG
 
 Schema = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ragtrace.base.lazy import Recent
-from ragtrace.text.function_words import FUNCTION_WORDS
 from ragtrace.text.sentences import split
+from ragtrace.text.words import FUNCTION_WORDS
 
 BUDGET = 200
 """Word pieces of evidence. A context that has fewer is read whole."""

@@ -1,7 +1,7 @@
 """Names and addresses in a text: Rampart, a small BERT for personal data, quantised to four bits.
 
 Model by National Design Studio (CC-BY-4.0, redistributed unmodified; see data/licenses). It knows English best. What
-has digits and a checkable form (cards, phones, addresses of the net) is left to `ragtrace.text.personal_data`.
+has digits and a checkable form (cards, phones, addresses of the net) is left to `ragtrace.text.privacy.find`.
 """
 
 from __future__ import annotations

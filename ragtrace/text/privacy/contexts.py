@@ -30,10 +30,6 @@ def is_test_behind(text: str, end: int) -> bool:
     return _TEST_BEHIND.match(text, end) is not None
 
 
-def _item(match: re.Match[str]) -> Span:
-    return match.span("value" if "value" in match.re.groupindex else 0)
-
-
 def no_example(match: re.Match[str]) -> bool:
     """Whether the words before an item do not announce a form or an example."""
     return not is_example(match.string, match.start() - 40, match.start())

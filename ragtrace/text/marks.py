@@ -1,4 +1,5 @@
-"""Marks and lists that say where an answer comes from: "[1]", "(source 2)", "Sources:" and the lines below it."""
+"""What an answer has besides its statements: citation marks and lists of sources ("[1]", "Sources:"), how letters begin
+and end, HTML tags, and the reasoning that some models write before the answer."""
 
 from __future__ import annotations
 
@@ -90,3 +91,66 @@ class Footnotes:
         mark = _FOOTNOTE.match(self._answer, begin, end)
         is_repeated = mark is not None and self._first[mark[1]] < begin
         return is_repeated and is_entry(self._answer[start:end])
+
+
+# --- letters ----------------------------------------------------------------------------------------------------------
+
+_CLOSING = re.compile(
+    r"\W*(?:(?:with )?(?:my |our )?(?:kind(?:est)?|best|warm(?:est)?|many) (?:regards|wishes)|regards|best,|warmly|"
+    r"(?:yours )?(?:sincerely|faithfully|truly)(?: yours)?|cheers|thanks|thank you|mit (?:freundlichen|besten) grüßen|"
+    r"(?:viele|liebe|beste|freundliche) grüße|cordialement|bien à vous|(?:bien )?cordialmente|atentamente|"
+    r"(?:un )?(?:cordial )?saludos?(?: cordiales)?|(?:cordiali|distinti) saluti|atenciosamente|"
+    r"met vriendelijke groet(?:en)?)\W*",
+    re.I,
+)
+_SIGNED = re.compile(r"[\s>*_]*[\u2013\u2014-]{1,2} ?(?:the |your )?(?:[\w'&-]+ ){0,4}team[\s.!*_]*", re.I)
+_SIGNATURE = re.compile(r"(?:[^\W\d_][\w'&.-]*(?:,? |,?\W*$)){1,6}")
+_MOST = 60
+"""Characters of a line of a signature."""
+
+
+def is_closing(line: str) -> bool:
+    """Whether a line is how a letter ends: "Kind regards,", "— Your support team"."""
+    return len(line) <= _MOST and (_CLOSING.fullmatch(line) or _SIGNED.fullmatch(line)) is not None
+
+
+def is_signature(line: str) -> bool:
+    """Whether a line below the closing phrase could be a name, a role or a company: a few words without a number."""
+    words = line.strip(" *_|\t")
+    return len(words) <= _MOST and _SIGNATURE.fullmatch(words) is not None and not words.endswith((":", "?"))
+
+
+# --- markup -----------------------------------------------------------------------------------------------------------
+
+REASONING_TAG = r"(?:\w{1,12}:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis)"
+"""The name of the tags around a model's reasoning; some models write <seed:think>."""
+OPEN, CLOSE = r"[<\[◁]", r"[>\]▷]"
+"""The brackets of such a tag; some models write ◁think▷."""
+_REASONING = re.compile(rf"\s*{OPEN}(?P<tag>{REASONING_TAG}){CLOSE}.*?{OPEN}/(?P=tag){CLOSE}", re.S | re.I)
+_WITHOUT_BEGIN = re.compile(
+    rf"(?:(?!{OPEN}/?{REASONING_TAG}{CLOSE}).)*+{OPEN}/{REASONING_TAG}{CLOSE}[ \t]*\n", re.S | re.I
+)
+"""Reasoning whose opening tag was a part of the prompt."""
+_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.S)
+_BLOCK_TAGS = r"p|br|hr|ul|ol|li|div|h[1-6]|table|thead|tbody|tr|blockquote|dl|dt|dd|section|article|header|footer"
+_INLINE_TAGS = r"b|strong|i|em|u|s|small|mark|span|font|a|td|th|cite|answer|final_answer|response|ref|sub"
+_TAG = re.compile(rf"</?(?:(?P<block>{_BLOCK_TAGS})|{_INLINE_TAGS})(?:\s[^<>]{{0,300}})?/?>", re.I)
+_IS_HTML = re.compile(rf"</(?:{_BLOCK_TAGS}|{_INLINE_TAGS})>|<br ?/?>", re.I)
+"""One of these makes an answer HTML: a single "<b>" may be what a sentence is about."""
+
+
+def without_markup(text: str) -> str:
+    """The text with spaces in place of a model's reasoning and of HTML tags, and a line break in place of a tag that
+    begins a new line: of the same length. Code keeps its tags."""
+    if "<" not in text and "[/" not in text and "◁" not in text:
+        return text
+    reasoning = _REASONING.match(text) or _WITHOUT_BEGIN.match(text)
+    at = reasoning.end() if reasoning is not None and text[reasoning.end() :].strip() else 0
+    rest = text[at:]
+    if _IS_HTML.search(rest):
+        rest = "".join(p if i % 2 else _TAG.sub(_blank_tag, p) for i, p in enumerate(_CODE.split(rest)))
+    return " " * at + rest
+
+
+def _blank_tag(tag: re.Match[str]) -> str:
+    return ("\n" if tag["block"] else " ") + " " * (len(tag.group()) - 1)
