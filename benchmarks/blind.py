@@ -1,13 +1,13 @@
 """Verdicts on answers that were written blind: python benchmarks/blind.py [--suite] [--control] [--sets NAME,...]
 
-The sets are `grounding_answers.jsonl` and `blind_answers.jsonl` beside this file. Their writers knew neither the code
-nor its training data. Every question comes with chunks that look alike and with right and wrong answers. For
-`groundedness`, `faithfulness`, `groundedness_lexical` and the cosine of answer and chunks: the area under the ROC curve
-with its 95 % interval (bootstrap over groups), pairs (a wrong answer scores worse than a right one to the same
-question), wrong answers that are caught while 92 % of the right ones pass, and both shares at the shipped threshold;
-then `groundedness` by kind of answer, and the share of right answers by score. `--control` puts the chunks of another
-group in place of the answers' own: what is then above .5 is told by the answer alone. `--suite` runs the whole default
-suite.
+The sets are `fresh_answers.jsonl`, `blind_answers.jsonl` and `grounding_answers.jsonl` beside this file. Their writers
+knew neither the code nor its training data; the first is in no calibration, either. Every question comes with chunks
+that look alike and with right and wrong answers. For `groundedness`, `faithfulness`, `groundedness_lexical` and the
+cosine of answer and chunks: the area under the ROC curve with its 95 % interval (bootstrap over groups), pairs (a wrong
+answer scores worse than a right one to the same question), wrong answers that are caught while 92 % of the right ones
+pass, and both shares at the shipped threshold; then `groundedness` by kind of answer, and the share of right answers by
+score. `--control` puts the chunks of another group in place of the answers' own: what is then above .5 is told by the
+answer alone. `--suite` runs the whole default suite.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from labelled import BLIND, Row, flattened, trace
+from labelled import BLIND, FRESH, Row, flattened, trace
 from sklearn.metrics import roc_auc_score
 
 from ragtrace import plugins
@@ -137,11 +137,8 @@ def whole_suite(of_set: Sequence[Row]) -> None:
         counts[row["expect"]].append(bool(failing))
         for name in failing:
             blamed[row["expect"], name] += 1
-    print(
-        f"Default suite: {1 - np.mean(counts['pass']):.2f} of the right answers pass, {np.mean(counts['fail']):.2f} ",
-        end="",
-    )
-    print("of the wrong ones are caught.")
+    passed, caught_share = 1 - np.mean(counts["pass"]), np.mean(counts["fail"])
+    print(f"Default suite: {passed:.2f} of the right answers pass, {caught_share:.2f} of the wrong ones are caught.")
     for expect in counts:
         found = sorted(((n, count) for (e, n), count in blamed.items() if e == expect), key=lambda x: -x[1])
         print(f"- expected to {expect}, failed by: " + ", ".join(f"{name} {count}" for name, count in found))
@@ -150,7 +147,7 @@ def whole_suite(of_set: Sequence[Row]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default=",".join(BLIND))
+    parser.add_argument("--sets", default=",".join((*FRESH, *BLIND)))
     parser.add_argument("--suite", action="store_true")
     parser.add_argument("--control", action="store_true")
     parser.add_argument("--judges", default=",".join(JUDGES))

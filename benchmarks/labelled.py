@@ -193,6 +193,7 @@ def grounded_exchanges(_folder: Path) -> Examples:
 BLIND = ("blind_answers", "grounding_answers")
 """Right and wrong answers over chunks that look alike, whose writers had seen neither the evaluators nor what they are
 trained on: files beside this one."""
+FRESH = ("fresh_answers",)  # as blind, and used in no calibration and for no threshold
 
 
 def flattened(name: str) -> list[Row]:

@@ -116,7 +116,7 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
-    version="3",
+    version="4",
     source=f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model",
 )
 def summary_faithfulness_zs(trace: Trace) -> Score:
@@ -133,7 +133,7 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
-    version="2",
+    version="3",
     source=f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model",
 )
 def summary_faithfulness_conv(trace: Trace) -> Score:
@@ -152,7 +152,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     needs={"query", "answer"},
     threshold=0.75,
     method="model",
-    version="4",
+    version="5",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
@@ -181,7 +181,7 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
     needs={"query", "documents", "answer", "reference"},
     threshold=0.75,
     method="model",
-    version="3",
+    version="4",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )
 def ragas(trace: Trace, *, settings: Settings) -> Score:

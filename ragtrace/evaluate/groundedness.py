@@ -162,7 +162,7 @@ def _model(threshold: float, source: str, direction: Direction = "higher") -> Ca
         threshold=threshold,
         direction=direction,
         method="model",
-        version="15",
+        version="16",
         source=source,
     )
 
@@ -184,7 +184,7 @@ def hallucination(trace: Trace) -> Score:
     return _score(hallucination, trace, lambda c: 1 - c.share())
 
 
-@_model(0.18, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.16, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 

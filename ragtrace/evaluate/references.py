@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ragtrace.evaluate.arithmetic import average_precision, f1
 from ragtrace.evaluate.groundedness import Checked, check, not_scored
-from ragtrace.evaluate.models.answer_reader import SUPPORTED
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
@@ -14,10 +13,11 @@ from ragtrace.settings import Settings
 _RELEVANT = 0.5
 """Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
 reference."""
+_CORRECT = 0.5  # beside a reference a claim counts as correct if its support is likelier than not
 _CLAIMS_WEIGHT, _SIMILARITY_WEIGHT = 0.75, 0.25
 _CHUNKS = 20
 _COMPARISONS = 300
-"""Claims times chunks that are compared at most, but for one chunk: an answer of 200 claims takes seconds for each."""
+"""Claims times chunks that are compared at most, but for one chunk."""
 _RAGAS = "RAGAS; by the embedded model"
 
 
@@ -29,7 +29,7 @@ def _correct(trace: Trace) -> Checked | str:
 def _entails(chunk: str, query: str, text: str) -> list[bool]:
     """Per claim of a text whether a chunk supports it."""
     result = check(query, text, [chunk])
-    return [] if isinstance(result, str) else [p >= SUPPORTED for p in result.supported()]
+    return [] if isinstance(result, str) else [p >= _CORRECT for p in result.supported()]
 
 
 @evaluator(
@@ -37,7 +37,7 @@ def _entails(chunk: str, query: str, text: str) -> list[bool]:
     threshold=0.25,
     direction="lower",
     method="model",
-    version="4",
+    version="5",
     source="Ejento evaluation metrics, 2.4",
 )
 def noise_sensitivity(trace: Trace) -> Score:
@@ -45,7 +45,7 @@ def noise_sensitivity(trace: Trace) -> Score:
     result = _correct(trace)
     if isinstance(result, str):
         return not_scored("noise_sensitivity", result)
-    wrong = sum(p < SUPPORTED for p in result.supported())
+    wrong = sum(p < _CORRECT for p in result.supported())
     return Score(
         "noise_sensitivity", value=wrong / len(result.claims), explanation=f"{wrong} of {len(result.claims)} claims"
     )
@@ -55,7 +55,7 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     result = _correct(trace)
     if isinstance(result, str):
         return not_scored(name, result)
-    wrong = [p < SUPPORTED for p in result.supported()]
+    wrong = [p < _CORRECT for p in result.supported()]
     blamed = [False] * len(wrong)
     chunks = trace.documents[: min(_CHUNKS, max(1, _COMPARISONS // len(wrong)))]
     for document in chunks:
@@ -76,7 +76,7 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     threshold=0.25,
     direction="lower",
     method="model",
-    version="4",
+    version="5",
     source=_RAGAS,
 )
 def noise_sensitivity_relevant(trace: Trace) -> Score:
@@ -90,7 +90,7 @@ def noise_sensitivity_relevant(trace: Trace) -> Score:
     threshold=0.25,
     direction="lower",
     method="model",
-    version="4",
+    version="5",
     source=_RAGAS,
 )
 def noise_sensitivity_irrelevant(trace: Trace) -> Score:
@@ -103,7 +103,7 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     needs={"query", "answer", "reference"},
     threshold=0.75,
     method="model",
-    version="4",
+    version="5",
     source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
 )
 def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
@@ -118,9 +118,9 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     expected = check(trace.query, trace.reference or "", [trace.answer])
     if isinstance(result, str):
         return not_scored("answer_correctness", result)
-    tp = sum(p >= SUPPORTED for p in result.supported())
+    tp = sum(p >= _CORRECT for p in result.supported())
     fp = len(result.claims) - tp
-    fn = 0 if isinstance(expected, str) else sum(p < SUPPORTED for p in expected.supported())
+    fn = 0 if isinstance(expected, str) else sum(p < _CORRECT for p in expected.supported())
     a, b = get_embedder(settings.embedding_model).embed([trace.answer, trace.reference or ""])
     value = _CLAIMS_WEIGHT * f1(tp, fp, fn) + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
     said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
@@ -128,7 +128,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
 
 
 @evaluator(
-    version="3",
+    version="4",
     needs={"query", "documents"},
     threshold=0.75,
     method="model",

@@ -21,7 +21,7 @@ from ragtrace.errors import MissingExtraError
 from ragtrace.evaluate.models import model_file
 from ragtrace.evaluate.models.encoder import open_session
 from ragtrace.evaluate.models.evidence import Chunks, Excerpt, joined, passage
-from ragtrace.text.function_words import FUNCTION_WORDS
+from ragtrace.text.words import FUNCTION_WORDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ _READ = 400_000
 _QUERY = 4_000
 """Characters of a question that are read: the last ones."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-SUPPORTED = 0.18
+SUPPORTED = 0.16
 """Probability from which a claim counts as supported: the threshold of `groundedness`, so that an answer passes if all
 of its claims are supported."""
 _DOUBT = 0.5
