@@ -10,19 +10,19 @@ from ragtrace_brokers.message import Publisher, Transport, TransportOptions
 from ragtrace_brokers.seal import SealedPublisher, TransportKeys
 
 _CLIENTS = {
-    "nats": ("nats", "nats-py", "nats"),
-    "kafka": ("confluent_kafka", "confluent-kafka", "kafka"),
-    "redis": ("redis", "redis", "redis"),
-    "rediss": ("redis", "redis", "redis"),
+    "nats": ("nats", "nats-py"),
+    "kafka": ("confluent_kafka", "confluent-kafka"),
+    "redis": ("redis", "redis"),
+    "rediss": ("redis", "redis"),
 }
-"""Module, package and extra of each broker's client."""
+"""Module and package of each broker's client."""
 
 
 def require_client(address: TransportAddress) -> None:
     """Raises MissingExtraError where the client of this address is not installed."""
-    module, package, extra = _CLIENTS.get(address.scheme, ("threading", "", ""))
+    module, package = _CLIENTS.get(address.scheme, ("threading", ""))
     if importlib.util.find_spec(module) is None:
-        raise MissingExtraError(package, extra, f"The address {address}")
+        raise MissingExtraError(package, "brokers", f"The address {address}")
 
 
 def open_transport(address: TransportAddress, options: TransportOptions | None = None) -> Transport:

@@ -46,7 +46,7 @@ class TransportKeys:
         """`name` is that of an environment variable or a file. Raises SettingError where there is neither and for
         something else than keys, and MissingExtraError without the package `cryptography`."""
         if importlib.util.find_spec("cryptography") is None:
-            raise MissingExtraError("cryptography", "sealed", "The setting transport_keys")
+            raise MissingExtraError("cryptography", "brokers", "The setting transport_keys")
         self._name = name
         self._state, self._last_look = _state(name), time.monotonic()
         self._warned = ""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Sample
 from prometheus_client.utils import floatToGoString
@@ -29,13 +29,16 @@ Source = tuple[dict[str, str], float]
 number_text: Callable[[float], str] = floatToGoString
 
 
-class TraceExemplar(Exemplar):
-    """An exemplar that names a trace."""
+class PlainRegistry(CollectorRegistry):
+    """A registry without the `_created` series, which nearly double the counters. prometheus_client can leave them out
+    only for the whole process, and that is the application's choice."""
 
-    @cached_property
-    def text(self) -> str:
-        """The end of its line, which is the same at each scrape."""
-        return f' # {{trace_id="{self.labels["trace_id"]}"}} {number_text(self.value)} {self.timestamp}'
+    def collect(self) -> Iterator[Metric]:
+        """Every metric of this moment."""
+        for metric in super().collect():
+            if not isinstance(metric, Family):
+                metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
 
 
 class Family(Metric):
@@ -66,7 +69,7 @@ class Family(Metric):
         """For each value of a series what its sample adds to the metric's name and to its labels."""
         self.keys: list[Key] = []
         self.values: list[float] = []
-        self.exemplars: dict[int, TraceExemplar] = {}
+        self.exemplars: dict[int, Exemplar] = {}
         """By the place of the value."""
         self._places: dict[Key, int] = {}
 
@@ -91,7 +94,7 @@ class Family(Metric):
         """Add to the counter at a place that `begin` returned."""
         self.values[place] += by
         if source is not None:
-            self.exemplars[place] = TraceExemplar(source[0], by, source[1])
+            self.exemplars[place] = Exemplar(source[0], by, source[1])
 
     def set(self, value: float, *labels: str) -> None:
         """Set a gauge."""
@@ -106,11 +109,9 @@ class Family(Metric):
         if len(self.lines) > buckets + 1:
             values[first + buckets + 1] += max(0.0, value)
         if source is not None:
-            self.exemplars[place] = TraceExemplar(source[0], value, source[1])
+            self.exemplars[place] = Exemplar(source[0], value, source[1])
 
-    def replaced(
-        self, keys: list[Key], values: list[float], exemplars: dict[int, TraceExemplar] | None = None
-    ) -> Family:
+    def replaced(self, keys: list[Key], values: list[float], exemplars: dict[int, Exemplar] | None = None) -> Family:
         """The same metric with other series."""
         family = Family.__new__(Family)
         family.__dict__.update(self.__dict__, keys=keys, values=values, exemplars=exemplars or {})
@@ -119,11 +120,6 @@ class Family(Metric):
     def copy(self) -> Family:
         """The family as of this moment."""
         return self.replaced(self.keys.copy(), self.values.copy(), self.exemplars.copy())
-
-    def has_series_of(self, other: Family) -> bool:
-        """Whether both are the same metric with the same series in the same order."""
-        names = ("lines", "labels", "documentation", "keys")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     @property
     def samples(self) -> list[Sample]:  # type: ignore[override]  # the base class stores them

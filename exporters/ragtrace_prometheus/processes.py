@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragtrace_prometheus.families import Family, TraceExemplar
+from prometheus_client.samples import Exemplar
+
+from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.totals import Snapshot, compact, merge
 
 _log = logging.getLogger(__name__)
@@ -259,5 +261,5 @@ def _family(content: Any) -> Family:
     if len(values) != len(keys) * len(family.lines):
         raise ValueError(f"{family.name}: {len(values)} values of {len(keys)} series")
     return family.replaced(
-        [tuple(key) for key in keys], values, {place: TraceExemplar(*exemplar) for place, exemplar in exemplars}
+        [tuple(key) for key in keys], values, {place: Exemplar(*exemplar) for place, exemplar in exemplars}
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,10 +11,9 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.exposition import ThreadingWSGIServer, choose_encoder, gzip_accepted
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from ragtrace.errors import SettingError
-from ragtrace_prometheus.exposition import Exposition
 
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Checks = Mapping[str, Callable[[], str]]
@@ -58,8 +56,7 @@ def is_taken(error: SettingError) -> bool:
 
 def make_app(registry: CollectorRegistry, checks: Checks | None = None) -> App:
     """A WSGI application that answers with the registry's metrics, and at the paths of `checks` with 200 or 503."""
-    standard: App = make_wsgi_app(registry)
-    expositions = {openmetrics: Exposition(registry, openmetrics) for openmetrics in (False, True)}
+    metrics: App = make_wsgi_app(registry)
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if check := (checks or {}).get(environ["PATH_INFO"]):
@@ -67,18 +64,7 @@ def make_app(registry: CollectorRegistry, checks: Checks | None = None) -> App:
             status = "503 Service Unavailable" if reason else "200 OK"
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
             return [f"{reason or 'ok'}\n".encode()]
-        # prometheus_client answers what is rare: other methods, a choice of names, a browser's icon.
-        if environ["REQUEST_METHOD"] != "GET" or environ.get("QUERY_STRING") or environ["PATH_INFO"] == "/favicon.ico":
-            return standard(environ, start_response)
-        kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))[1]
-        headers = [("Content-Type", kind)]
-        body = expositions[kind.startswith("application/openmetrics-text")].text()
-        if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")):
-            # Not at the default level 9, which takes ten times as long as all the rest for a fifth of the bytes.
-            body = gzip.compress(body, compresslevel=1)
-            headers.append(("Content-Encoding", "gzip"))
-        start_response("200 OK", [*headers, ("Content-Length", str(len(body)))])
-        return [body]
+        return metrics(environ, start_response)
 
     return app
 

@@ -25,8 +25,7 @@ from ragtrace.sampling import Decision
 from ragtrace.text.sanitizer import sendable
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.evaluations import Evaluations
-from ragtrace_prometheus.exposition import PlainRegistry
-from ragtrace_prometheus.families import Family
+from ragtrace_prometheus.families import Family, PlainRegistry
 from ragtrace_prometheus.labels import Caps
 from ragtrace_prometheus.requests import FeedbackNote, RequestNote, Requests, note
 from ragtrace_prometheus.watcher import JudgeLimits, Watcher

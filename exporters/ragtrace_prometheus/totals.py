@@ -9,7 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import chain, zip_longest
 
-from ragtrace_prometheus.families import Family, TraceExemplar
+from prometheus_client.samples import Exemplar
+
+from ragtrace_prometheus.families import Family
 
 Snapshot = Sequence[Family]
 """The metrics of one process, or of several that ended."""
@@ -49,7 +51,7 @@ def _total(group: Sequence[Family]) -> Family:
     same = all(family.keys == first.keys for family in group)  # the usual case, which needs no search
     keys = first.keys if same else list(dict.fromkeys(key for family in group for key in family.keys))
     places = {} if same else {key: i * width for i, key in enumerate(keys)}
-    exemplars: dict[int, TraceExemplar] = {}
+    exemplars: dict[int, Exemplar] = {}
     rows: list[Sequence[float]] = []
     for family in (each if each.bounds == first.bounds else _rebucketed(each, first) for each in group):
         row = family.values

@@ -37,11 +37,11 @@ _PACKAGES = (
     ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
     ("litellm", "litellm", "judge"),
     ("sqlalchemy", "sqlalchemy", "store"),
-    ("psycopg", "psycopg", "postgres"),
-    ("redis", "redis", "redis"),
+    ("psycopg", "psycopg", "store"),
+    ("redis", "redis", "brokers"),
     ("fastapi", "fastapi", "serve"),
-    ("nats-py", "nats", "nats"),
-    ("confluent-kafka", "confluent_kafka", "kafka"),
+    ("nats-py", "nats", "brokers"),
+    ("confluent-kafka", "confluent_kafka", "brokers"),
 )
 _OTHERS = (
     "openinference-instrumentation-langchain",
@@ -203,10 +203,5 @@ def _shared_budget(settings: Settings) -> Finding:
         with socket.create_connection((host, port), timeout=2.0):
             return Finding("judge_budget_url", "ok", f"{host}:{port} accepts connections")
     except (OSError, ValueError) as error:
-        share = settings.judge_budget_share
-        return Finding(
-            "judge_budget_url",
-            "wrong",
-            f"{parts.hostname} does not answer ({error}); until it does, each process spends at most {share:g} of what "
-            "was left (judge_budget_share)",
-        )
+        why = f"{parts.hostname} does not answer ({error}); until it does, the judge is not asked"
+        return Finding("judge_budget_url", "wrong", why)

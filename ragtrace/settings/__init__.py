@@ -241,10 +241,8 @@ class Settings:
     judge_budget_url: str = ""
     """A Redis server with the judge's spending, for processes of many machines:
     `redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET`. All that name the same server, database and BUDGET share one
-    budget; empty for none. See [judge.md](judge.md#one-budget-for-many-machines)."""
-    judge_budget_share: float = 0.05
-    """While that server does not answer, each evaluating process may spend this share of what was left of the budget:
-    1 divided by the number of such processes, or less."""
+    budget. While the server does not answer, the judge is not asked. Empty for none. See
+    [judge.md](judge.md#one-budget-for-many-machines)."""
     judge_prompt: str = ""
     """The prompt of the evaluator `judge`, with {question} {expected_answer} {context} {actual_answer}, answered with
     true or false."""
@@ -298,7 +296,6 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
     "judge_price_output": (-1.0, 1_000_000.0),
     "judge_budget_hour": (0.0, float("inf")),
     "judge_budget_day": (0.0, float("inf")),
-    "judge_budget_share": (0.0, 1.0),
     "cascade_band": (0.0, 1.0),
     "store_days": (0.0, 36_500.0),
     "store_bytes": (0, float("inf")),

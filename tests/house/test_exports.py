@@ -68,7 +68,7 @@ queue_items queue_bytes batch batch_wait workers isolate exit_seconds embedding_
 similarity_model pii_engine phone_regions public_contacts leaks_from_context likelihood_model
 judge_model judge_api_base judge_timeout judge_retries judge_concurrency
 judge_max_tokens judge_structured judge_price_input judge_price_output judge_budget_hour judge_budget_day judge_store
-judge_budget_file judge_budget_url judge_budget_share judge_prompt g_eval_criteria cascade_band
+judge_budget_file judge_budget_url judge_prompt g_eval_criteria cascade_band
 store store_key store_days store_bytes
 """
 FIELDS = {

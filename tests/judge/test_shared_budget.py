@@ -23,21 +23,21 @@ from ragtrace.evaluate.judge.shared_budget import SharedBudget
 from ragtrace.evaluation import configure, run
 from ragtrace.live import doctor
 from ragtrace.plugins import load
-from ragtrace.testing import Capture, Clock, make_trace
+from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
 from tests.judge.test_online import online
 from tests.redis_server import RedisServer
 
-redis = pytest.importorskip("redis", reason="redis is not installed: pip install 'ragtrace-otel[redis]'")
+redis = pytest.importorskip("redis", reason="redis is not installed: pip install 'ragtrace-otel[judge]'")
 
 CENT = NANO // 100
 VERDICT = {"type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"]}
 PROMPT = Prompt("p", "1", "{answer}", VERDICT)
 
 
-def ledger(url: str, share: float = 0.0, limit: float = 1.0, **own: Any) -> Ledger:
+def ledger(url: str, limit: float = 1.0, **own: Any) -> Ledger:
     """A ledger whose spending is in the Redis server, with the same limit for an hour and a day."""
-    shared = SharedBudget(url, hour=limit, day=limit, share=share, **{"retry": 0.0, **own})
+    shared = SharedBudget(url, hour=limit, day=limit, **{"retry": 0.0, **own})
     return Ledger(hour=limit, day=limit, shared=shared)
 
 
@@ -72,7 +72,6 @@ def _ask(url: str, judge_url: str, number: int) -> None:
                 "judge_model": "openai/judge",
                 "judge_api_base": judge_url,
                 "judge_budget_url": url,
-                "judge_budget_share": 1 / PROCESSES,
                 "judge_budget_hour": 2.0,
                 "judge_budget_day": 2.0,
                 "judge_price_input": 0.0,
@@ -196,13 +195,6 @@ def test_the_id_is_that_of_the_score(redis_server: RedisServer, judging: Callabl
     assert len(ids) == 3
 
 
-def test_clocks_that_differ(redis_server: RedisServer) -> None:
-    """The server's clock decides the window: processes whose clocks are days apart share one."""
-    books = [ledger(redis_server.url, clock=Clock(86_400.0 * day)) for day in (10, 20, 30)]
-    taken = [len(spend_all(book, 40 * CENT)) for book in books]
-    assert taken == [2, 0, 0]
-
-
 def test_old_windows_and_reservations_are_removed(redis_server: RedisServer) -> None:
     """The first request of an hour removes sums of days ago and reservations that nobody settled."""
     book = ledger(redis_server.url)
@@ -225,48 +217,21 @@ def test_old_windows_and_reservations_are_removed(redis_server: RedisServer) -> 
 # --- no store ------------------------------------------------------------------------------------
 
 
-def test_without_the_store_a_static_share(redis_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    """While the server is away, four processes with a share of a fourth spend no more than what was left; when it is
-    back, it learns what they spent."""
-    books = [ledger(redis_server.url, share=0.25) for _ in range(4)]
-    for book in books:
-        book.settle(book.reserve(10 * CENT, 60.0), 10 * CENT)
-    for book in books:
-        assert book.spent("hour") == 0.4
+def test_without_the_store_nothing_is_spent(redis_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """While the server is away, no request is paid for, and what was spent last is still known; when it is back, it is
+    asked again."""
+    book = ledger(redis_server.url)
+    book.settle(book.reserve(40 * CENT, 60.0), 40 * CENT)
     redis_server.kill()
     with caplog.at_level(logging.INFO, logger="ragtrace"):
-        taken = [spend_all(book) for book in books]
-        assert [len(t) for t in taken] == [15] * 4
-        with pytest.raises(BudgetError, match=r"does not answer.*judge_budget_share"):
-            books[0].reserve(CENT, 60.0)
-        assert books[0].spent("hour") == pytest.approx(0.55)
+        with pytest.raises(BudgetError, match="does not answer"):
+            book.reserve(CENT, 60.0)
+        assert book.spent("hour") == pytest.approx(0.4)
+        assert book.reserve(0, 1.0).nano == 0
         redis_server.start()
-        for book, reservations in zip(books, taken, strict=True):
-            for reserved in reservations[:5]:
-                book.settle(reserved, 0)
-            book.spent("hour")
-    assert ledger(redis_server.url).spent("hour") == pytest.approx(0.8)
-    assert [r.levelname for r in caplog.records] == ["WARNING"] * 4 + ["INFO"] * 4
+        assert book.reserve(CENT, 60.0).nano == CENT
+    assert [r.levelname for r in caplog.records] == ["WARNING", "INFO"]
     assert str(redis_server.port) in caplog.messages[0]
-
-
-def test_a_store_that_was_never_there(redis_server: RedisServer) -> None:
-    """A process that starts without the server has its share of the whole budget, and with a share of 0 nothing."""
-    redis_server.kill()
-    assert len(spend_all(ledger(redis_server.url, share=0.2))) == 20
-    assert spend_all(ledger(redis_server.url, share=0.0)) == []
-    assert ledger(redis_server.url).reserve(0, 1.0).nano == 0
-
-
-def test_the_share_of_a_new_hour(redis_server: RedisServer) -> None:
-    """Without the server, a new hour opens the share of its budget; the day's share holds over all its hours."""
-    redis_server.kill()
-    clock = Clock(86_400.0 * 10)
-    shared = SharedBudget(redis_server.url, hour=1.0, day=1.5, share=0.2, retry=0.0, clock=clock)
-    book = Ledger(hour=1.0, day=1.5, shared=shared, clock=clock)
-    assert len(spend_all(book)) == 20
-    clock.tick(3_600)
-    assert len(spend_all(book)) == 10
 
 
 def test_settlements_wait_for_the_store(redis_server: RedisServer) -> None:
@@ -293,11 +258,11 @@ def test_a_store_that_lost_its_data(redis_server: RedisServer) -> None:
 
 
 def test_a_key_of_another_kind_is_no_free_budget(redis_server: RedisServer) -> None:
-    """Where the server answers with an error, that is a store that cannot be used: the share holds."""
+    """Where the server answers with an error, that is a store that cannot be used: nothing is spent."""
     client = redis.Redis.from_url(redis_server.url)
     client.set("ragtrace:judge-budget:judge", "text")
     client.close()
-    assert len(spend_all(ledger(redis_server.url, share=0.1))) == 10
+    assert spend_all(ledger(redis_server.url)) == []
 
 
 # --- settings ------------------------------------------------------------------------------------
@@ -346,5 +311,5 @@ def test_the_doctor_asks_the_server(redis_server: RedisServer, monkeypatch: pyte
     redis_server.kill()
     without = next(each for each in doctor.examine() if each.what == "judge_budget_url")
     assert (with_server.state, without.state) == ("ok", "wrong")
-    assert "judge_budget_share" in without.detail
+    assert "is not asked" in without.detail
     assert "secret" not in with_server.detail + without.detail

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from prometheus_client import Histogram, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -36,7 +36,6 @@ from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
-from ragtrace_prometheus.exposition import Exposition
 from ragtrace_prometheus.labels import LabelCap, clean
 from ragtrace_prometheus.watcher import JudgeLimits
 
@@ -63,7 +62,7 @@ class Scraped:
 
     @staticmethod
     def _direct(sink: PrometheusSink, accept: str) -> str:
-        return Exposition(sink.registry, "openmetrics" in accept).text().decode()
+        return str((generate_openmetrics if "openmetrics" in accept else generate_latest)(sink.registry).decode())
 
     @staticmethod
     def _asked(sink: PrometheusSink, accept: str) -> str:
@@ -501,7 +500,7 @@ def test_a_forked_child_begins_at_nothing(sink: PrometheusSink) -> None:
             try:
                 for _ in range(100):
                     sink.observe_request(asked(), Decision(True, 1.0, "ratio"))
-                text = Exposition(sink.registry, openmetrics=False).text().decode()
+                text = generate_latest(sink.registry).decode()
                 values = [s for f in parse_text(text) for s in f.samples]
                 assert sum(s.value for s in values if s.name == "ragtrace_requests_total") == 100
                 assert sum(s.value for s in values if s.name == "ragtrace_evaluations_total") == 0
@@ -708,23 +707,6 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
         failed = Score("length", 0.1, "fail", sampling_probability=1e-9, **judged)  # type: ignore[arg-type]
         sink(Evaluation(trace, (Score("length", 0.7, "pass"), failed, Score("length", error="timeout")), cause="none"))
         sink(Evaluation(make_trace(), (), "dropped", reason="queue_full"))
-
-
-@pytest.mark.parametrize("openmetrics", [False, True])
-def test_the_text_is_that_of_prometheus_client(
-    sink: PrometheusSink, openmetrics: bool, stopping: list[Pipeline]
-) -> None:
-    """Byte for byte, at the first scrape, after changes, and once more without any."""
-    stopping.append(Pipeline([length, breaks]))
-    sink.watch(stopping[0], Sent())
-    theirs = Histogram("jobs", 'The "application\'s" own.', ["kind"], registry=sink.registry)
-    theirs.labels("nightly").observe(0.3, {"job": "7"})
-    generate = generate_openmetrics if openmetrics else generate_latest
-    exposition = Exposition(sink.registry, openmetrics)
-    for rounds in (0, 2, 3, 0):
-        busy(sink, rounds)
-        stopping[0].submit(make_trace(trace_id=rounds + 1), Decision(False, 0.5, "ratio"))
-        assert exposition.text().decode() == generate(sink.registry).decode()
 
 
 def test_a_scrape_is_compressed_where_that_is_asked_for(sink: PrometheusSink) -> None:

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -26,7 +28,6 @@ from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
-from ragtrace_prometheus.exposition import Exposition
 from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.processes import _as_json, _family
 from ragtrace_prometheus.totals import Snapshot, compact, merge
@@ -47,7 +48,7 @@ def read(text: str) -> Values:
 
 
 def scraped(sink: PrometheusSink) -> Values:
-    return read(Exposition(sink.registry, openmetrics=False).text().decode())
+    return read(generate_latest(sink.registry).decode())
 
 
 def total(values: Values, name: str, **labels: str) -> float:
@@ -185,7 +186,7 @@ def test_exemplars_of_all(workers: list[Worker]) -> None:
     """A trace of another process is named too."""
     workers[0].sink(Evaluation(make_trace(trace_id=0xABC), (Score("length", 0.1, "fail"),)))
     scraped(workers[0].sink)
-    families = parse_openmetrics(Exposition(workers[1].sink.registry, openmetrics=True).text().decode())
+    families = parse_openmetrics(generate_openmetrics(workers[1].sink.registry).decode())
     assert {s.exemplar.labels["trace_id"] for f in families for s in f.samples if s.exemplar} == {f"{0xABC:032x}"}
 
 

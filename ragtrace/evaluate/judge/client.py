@@ -347,8 +347,7 @@ def _ledger(settings: Settings) -> Ledger:
             raise SettingError(
                 "judge_budget_url and judge_budget_file are both set; keep one: they are one budget each"
             )
-        share = settings.judge_budget_share
-        shared = SharedBudget(settings.judge_budget_url, hour=hour, day=day, share=share)
+        shared = SharedBudget(settings.judge_budget_url, hour=hour, day=day)
     return Ledger(settings.judge_store, settings.judge_budget_file, hour=hour, day=day, shared=shared)
 
 

@@ -1,4 +1,4 @@
--- One request of a process: settlements that wait, what it spent without the store, and one reservation. Returns the
+-- One request of a process: settlements that wait, and one reservation. Returns the
 -- window that has no room for the reservation (or ''), how many reservations are open, and start and sum of each window.
 -- Times are in seconds, money in billionths of a dollar; sums below 9 million dollars are exact.
 
@@ -98,7 +98,6 @@ if redis.call('HEXISTS', key, windows[1].field) == 0 then
   remove_old_windows()
   redis.call('HSETNX', key, windows[1].field, '0')
 end
-for field, nano in pairs(request.spent) do add(field, nano) end
 for _, reserved in ipairs(request.settle) do settle(reserved) end
 if request.reserve then full, open = reserve(request.reserve) end
 redis.call('EXPIRE', key, 2 * windows[#windows].seconds)

@@ -14,14 +14,16 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
 from ragtrace.errors import MissingExtraError, SettingError
-from ragtrace.evaluate.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits, window_starts
-from ragtrace.evaluate.judge.static_share import StaticShare, Window
+from ragtrace.evaluate.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits
+
+Window = tuple[str, int]
+"""The name of a window and its start in Unix time."""
 
 _TIMEOUT = 2.0
 """Seconds for one call of the store. Evaluators wait for it, not the application."""
@@ -47,33 +49,30 @@ class SharedBudget:
         *,
         hour: float,
         day: float,
-        share: float,
-        clock: Callable[[], float] = time.time,
         margin: float = _MARGIN,
         retry: float = _RETRY,
     ) -> None:
-        """`url` is the address of a Redis server, with the budget's name as its fragment. `hour` and `day` are limits
-        in US dollars, `share` in [0, 1] is what this process may spend of the rest while the server does not answer.
-        `margin` is the seconds that a reservation stays longer than its request may take, `retry` those between two
-        tries while the server does not answer. Raises SettingError for another address, MissingExtraError without the
-        package redis."""
+        """`url` is the address of a Redis server, with the budget's name as its fragment. `hour` and `day` are
+        limits in US dollars. While the server does not answer, nothing may be spent. `margin` is the seconds that a
+        reservation stays longer than its request may take, `retry` those between two tries while the server does
+        not answer. Raises SettingError for another address, MissingExtraError without the package redis."""
         address, name = urldefrag(url)
         self._limits = {"hour": hour, "day": day}
         self._nano = nano_limits(self._limits)
-        self._share = StaticShare(share, self._limits, clock)
-        self._clock, self._margin, self._retry = clock, margin, retry
+        self._margin, self._retry = margin, retry
         self._where = _without_password(address)
         self._script = _connect(address)
         self._key = f"ragtrace:judge-budget:{name or 'judge'}"
         self._lock = threading.Lock()
         self._unsettled: list[dict[str, Any]] = []
+        self._last_sums: dict[Window, int] = {}
         self._closed_until = 0.0
         self._is_away = False
 
     def reserve(self, nano: int, seconds: float, id: str) -> Reservation:
         """Set money aside for a request that ends within `seconds`; it returns by itself if it is not settled until
         shortly after that. A second reservation with the same id takes the place of the first. Raises BudgetError where
-        a window, or without the store this process's share, has no room."""
+        a window has no room, or the store does not answer."""
         if not nano:
             return Reservation("", 0, ())
         id, owner = id or uuid.uuid4().hex, uuid.uuid4().hex
@@ -81,7 +80,8 @@ class SharedBudget:
         try:
             full, is_open, sums = self._ask(entry)
         except Unreachable:
-            return self._share.reserve(nano)
+            why = "cannot be asked for: the server of judge_budget_url does not answer"
+            raise BudgetError("hour", self._limits["hour"], may_pass=False, why=why) from None
         if full:
             limit = self._nano[full]
             raise BudgetError(full, self._limits[full], may_pass=is_open and limit is not None and nano <= limit)
@@ -91,8 +91,6 @@ class SharedBudget:
         """Put what a request really cost in the place of what was set aside for it. Without the store that is done
         with the next request that it answers."""
         if not reserved.id:
-            if reserved.starts:
-                self._share.settle(reserved, nano)
             return
         fields = [_field(window) for window in reserved.starts]
         with self._lock:
@@ -105,8 +103,8 @@ class SharedBudget:
         try:
             _, _, sums = self._ask(None)
         except Unreachable:
-            return self._share.spent((window, window_starts(self._clock())[window])) / NANO
-        return next(nano for (kind, _), nano in sums.items() if kind == window) / NANO
+            sums = self._last_sums
+        return sum(nano for (kind, _), nano in sums.items() if kind == window) / NANO
 
     def close(self) -> None:
         """Close the connections."""
@@ -118,14 +116,12 @@ class SharedBudget:
             raise Unreachable
         with self._lock:
             settlements, self._unsettled = self._unsettled, []
-        spent = self._share.take()
         request: dict[str, Any] = {
             "windows": [
                 {"kind": kind, "seconds": length, "limit": -1 if self._nano[kind] is None else self._nano[kind]}
                 for kind, length in WINDOWS.items()
             ],
-            "seen": _fields(self._share.last_sums()),
-            "spent": _fields(spent),
+            "seen": _fields(self._last_sums),
             "settle": settlements,
         }
         if entry is not None:
@@ -135,11 +131,10 @@ class SharedBudget:
         except Unreachable:
             with self._lock:
                 self._unsettled += settlements
-            self._share.put_back(spent)
             raise
         full, is_open, *figures = reply
         sums = {(kind, figures[2 * i]): figures[2 * i + 1] for i, kind in enumerate(WINDOWS)}
-        self._share.note(sums)
+        self._last_sums = sums
         return full.decode(), is_open > 0, sums
 
     def _call(self, request: Mapping[str, Any]) -> list[Any]:
@@ -152,8 +147,7 @@ class SharedBudget:
             if not self._is_away:
                 self._is_away = True
                 _log.warning(
-                    "ragtrace: the judge's budget in %s cannot be used (%s); until it can, this process spends its "
-                    "share (judge_budget_share) of what was left",
+                    "ragtrace: the judge's budget in %s cannot be used (%s); until it can, the judge is not asked",
                     self._where,
                     f"{type(error).__name__}: {error}"[:200],
                 )
@@ -176,7 +170,7 @@ def _connect(address: str) -> Any:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
     except ImportError as error:
-        raise MissingExtraError("redis", "redis", "The setting judge_budget_url") from error
+        raise MissingExtraError("redis", "judge", "The setting judge_budget_url") from error
     try:
         # No retries of redis-py's own: a settlement that was carried out would count twice.
         client = redis.Redis.from_url(
