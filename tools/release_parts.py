@@ -130,26 +130,22 @@ subprocess.run([*command, "--report", "report"], check=True)
 assert "rouge_l" in pathlib.Path("report", "report.html").read_text()
 """,
     "likelihood": _PIPELINE + "scores(evaluators=['perplexity'])",
-    "console": """
-import subprocess, sys
-subprocess.run([sys.executable, "-m", "ragtrace", "evaluators", "faithfulness"], check=True)
-import rich
-""",
     "store": _PIPELINE
     + """
 scores(evaluators=["looping_compression_ratio"], store="chatlogs.db")
 import sqlite3
 assert sqlite3.connect("chatlogs.db").execute("SELECT COUNT(*) FROM scores").fetchone()[0] >= 1
+import psycopg
 """,
-    "postgres": _UNREACHABLE.format(command='("store", "prune", "--store", "postgresql://127.0.0.1:1/none")'),
-    "redis": _UNREACHABLE.format(command='("dead-letters", "redis://127.0.0.1:1/ragtrace")'),
-    "nats": _UNREACHABLE.format(command='("dead-letters", "nats://127.0.0.1:1/ragtrace")'),
-    "kafka": _UNREACHABLE.format(command='("dead-letters", "kafka://127.0.0.1:1/ragtrace")'),
     "ray": _UNREACHABLE.format(
         command='("rescore", "--evaluators", "looping_compression_ratio", "--ray", "127.0.0.1:1")'
     ),
-    "sealed": """
+    "brokers": """
 import subprocess, sys
+for scheme in ("redis", "nats", "kafka"):
+    command = [sys.executable, "-m", "ragtrace", "dead-letters", f"{scheme}://127.0.0.1:1/ragtrace"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2 and "ragtrace-otel[" not in result.stderr, result
 subprocess.run([sys.executable, "-m", "ragtrace", "transport-keys", "keys"], check=True)
 from ragtrace_brokers.message import TraceMessage
 from ragtrace_brokers.seal import TransportKeys

@@ -180,7 +180,7 @@ def test_a_damaged_log_is_left_out(store: Store) -> None:
 def test_a_terminal_has_a_progress_bar(tmp_path: Path) -> None:
     """In a terminal a bar shows the logs that are done and the rate, and messages fit the terminal; a pipe has no
     bar."""
-    pytest.importorskip("rich", reason="rich is not installed: pip install 'ragtrace-otel[console]'")
+    pytest.importorskip("rich", reason="rich is not installed: pip install 'ragtrace-otel[eval]'")
     _fill(str(tmp_path / "s.db"), 30)
     command = ragtrace("rescore", "--store", "s.db", "--evaluators", BRIEF, "--jobs", "1")
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -284,7 +284,7 @@ def test_what_several_machines_share(
 ) -> None:
     """A cluster of several machines needs a store that all of them reach, and one budget for the judge."""
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'ragtrace-otel[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'ragtrace-otel[store]'")
     monkeypatch.setenv("RAGTRACE_JUDGE_MODEL", "openai/gpt-4o-mini")
     monkeypatch.setenv("RAGTRACE_STORE", store)
     options = argparse.Namespace(store="", file=None, ray="head:6379")

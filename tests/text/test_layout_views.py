@@ -180,3 +180,18 @@ def test_views_grow_with_the_text(unit: str) -> None:
     for layout in (laid_out, csv_rows):
         view = layout(DecodedText(text, []))
         assert view is None or len(view.text) < 6 * len(text)
+
+
+def test_the_line_after_csv_is_no_row() -> None:
+    """A heading's label does not reach the text behind its rows."""
+    text = "name,passport\nNora Hale,XDB519302\n\nRoom 519302118 is free."
+    assert [text[match.start : match.end] for match in find_personal_data(text)] == ["XDB519302"]
+
+
+def test_only_labelled_cells_are_in_the_view() -> None:
+    """The others would be searched twice; without a label there is no view."""
+    view = csv_rows(DecodedText("name,pin,city\nNora,4471,Leeds 14\n", []))
+    assert view is not None
+    assert view.text == "\nPIN: 4471 ;"
+    assert csv_rows(DecodedText("name,city\nNora,Leeds 14\n", [])) is None
+    assert csv_rows(DecodedText("name,pin", [])) is None

@@ -218,7 +218,7 @@ def _display(
             live.start()
             return lambda: live.update(boards.live_view(board, url)), live.stop
         except ModuleNotFoundError:
-            print("for a live table, install: pip install 'ragtrace-otel[console]'")
+            print("for a live table, install: pip install 'ragtrace-otel[eval]'")
     last = [0.0]
 
     def line() -> None:

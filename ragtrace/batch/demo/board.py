@@ -199,7 +199,7 @@ def draw(board: DemoBoard, path: str) -> None:
     try:
         from rich.console import Console
     except ModuleNotFoundError as error:
-        raise MissingExtraError("rich", "console", "--picture") from error
+        raise MissingExtraError("rich", "eval", "--picture") from error
 
     console = Console(record=True, width=110, file=StringIO())
     console.print(live_view(board, None))

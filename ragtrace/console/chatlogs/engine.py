@@ -62,7 +62,7 @@ def parse_url(address: str) -> URL:
         try:
             import psycopg  # noqa: F401 only checks that it is installed
         except ImportError:
-            raise MissingExtraError("psycopg", "postgres", "A store in PostgreSQL") from None
+            raise MissingExtraError("psycopg", "store", "A store in PostgreSQL") from None
         return url.set(drivername="postgresql+psycopg")
     raise SettingError(f"the address of the store begins with {kind}://; give sqlite:///FILE or postgresql://HOST/NAME")
 
