@@ -278,13 +278,17 @@ _MISSED = pytest.mark.xfail(reason="the trees and rules told these, the reader d
             "Used items may be returned within 30 days of delivery.",
             "Items may be returned within 30 days if unused.",
         ),
-        (GOOD, "The valve x1=(3); y2=[4]; " * 800, " ".join(CHUNKS)),
     ],
 )
 def test_a_converted_or_worked_out_value_is_told_from_a_wrong_one(right: str, wrong: str, chunk: str) -> None:
     """The right one passes and the wrong one fails."""
     labels = [score("groundedness", answer, chunks=(chunk,)).label for answer in (right, wrong)]
     assert labels == ["pass", "fail"]
+
+
+def test_a_long_answer_of_signs_fails() -> None:
+    """What is hardly language is supported by no chunk."""
+    assert score("groundedness", "The valve x1=(3); y2=[4]; " * 800).label == "fail"
 
 
 @_MISSED

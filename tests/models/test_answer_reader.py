@@ -119,13 +119,13 @@ def test_the_question_decides_between_look_alikes() -> None:
 def test_wrong_words_are_whole_content_words() -> None:
     """And an answer that is supported has none."""
     context = "The shop opens at nine in the morning. It closes at five."
-    right, wrong = "The shop opens at nine.", "The shop opens at eleven."
+    right, wrong = "The shop opens at nine.", "The shop opens at ten."
     (good,) = [reader().assess(Question("When does the shop open?", right, [(0, len(right))], [context]))]
     (bad,) = [reader().assess(Question("When does the shop open?", wrong, [(0, len(wrong))], [context]))]
     assert good is not None
     assert bad is not None
     assert good.statements[0].spans == ()
-    assert "eleven" in [wrong[a:b] for a, b in bad.statements[0].spans]
+    assert "ten" in [wrong[a:b] for a, b in bad.statements[0].spans]
 
 
 def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
