@@ -18,7 +18,7 @@ from ragtrace.settings import PHONE_REGIONS
 from ragtrace.text.privacy import checks, contexts, label_search, passwords, phones
 from ragtrace.text.privacy.decoded import DecodedText, decoded, plain_views, rejoined, unwrapped
 from ragtrace.text.privacy.layout import csv_rows, laid_out
-from ragtrace.text.privacy.rule_engine import Group, SearchText, load, possible
+from ragtrace.text.privacy.rule_engine import Group, Rule, SearchText, load
 
 RULES = load(
     {
@@ -72,6 +72,18 @@ def find_secrets(text: str) -> list[Match]:
     return _find("secret", text)
 
 
+_WITHOUT_KEYWORDS = [rank for rank, rule in enumerate(RULES) if not rule.keywords]
+_OF_KEYWORD = {k: [rank for rank, rule in enumerate(RULES) if k in rule.keywords] for r in RULES for k in r.keywords}
+
+
+def possible(text: SearchText) -> list[tuple[int, Rule]]:
+    """The rules that can find an item in a text, each with its rank: one of their keywords is in it, and it has parts
+    that they search."""
+    ranks = {rank for keyword in text.keywords for rank in _OF_KEYWORD[keyword]}.union(_WITHOUT_KEYWORDS)
+    rules = ((rank, RULES[rank]) for rank in sorted(ranks))
+    return [(rank, rule) for rank, rule in rules if rule.pattern is None or getattr(text, rule.within)]
+
+
 def _find(group: Group, text: str, regions: Sequence[str] = ()) -> list[Match]:
     prepared = SearchText(text[:_MAX_CHARS], regions)
     matches: list[Match] = []
@@ -84,7 +96,7 @@ def _find(group: Group, text: str, regions: Sequence[str] = ()) -> list[Match]:
 
 
 def _reported(group: Group, text: SearchText) -> Iterator[Match]:
-    for _, rule in possible(RULES, text):
+    for _, rule in possible(text):
         if rule.report and rule.group == group:
             for start, end in rule.find(text):
                 yield Match(rule.kind, start, end)
@@ -121,9 +133,10 @@ def find_masks(text: str) -> list[Mask]:
     underscores, no-break spaces or dashes hide from the patterns are found in `plain_views` of the text, and those that
     escapes, invisible characters, a layout, CSV or line breaks hide in what `decoded`, `laid_out`, `csv_rows` and
     `unwrapped` return."""
-    spans = _seen_spans(text)
+    spans = [span for each in (text, *plain_views(text)) for span in _mask_spans(each)]
     if (view := decoded(text)) is not None:
-        spans += [(*view.place(start, end), rank) for start, end, rank in _seen_spans(view.text)]
+        spans_of_view = (span for each in (view.text, *plain_views(view.text)) for span in _mask_spans(each))
+        spans += [(*view.place(start, end), rank) for start, end, rank in spans_of_view]
     plain = DecodedText(text, []) if view is None else view
     for view in _layout_views(plain):
         places = ((*view.place(start, end), rank) for start, end, rank in _mask_spans(view.text))
@@ -147,19 +160,12 @@ def _is_in(masks: Sequence[Mask], at: int) -> bool:
     return index >= 0 and at < masks[index].end
 
 
-def _seen_spans(text: str) -> list[tuple[int, int, int]]:
-    spans = _mask_spans(text)
-    for view in plain_views(text):
-        spans += _mask_spans(view)
-    return spans
-
-
 def _mask_spans(text: str, kinds: frozenset[str] | None = None, strict: bool = False) -> list[tuple[int, int, int]]:
     """Start, end and rank of the rule of what is hidden, as far as the patterns see it; with `kinds` only of these.
     With `strict` personal data have to pass their check, or begin with +."""
     prepared = SearchText(text)
     spans: list[tuple[int, int, int]] = []
-    for rank, rule in possible(RULES, prepared):
+    for rank, rule in possible(prepared):
         if kinds is None or rule.kind in kinds:
             is_strict = strict and rule.group == "personal"
             for start, end in rule.find(prepared, masks=not is_strict or rule.check is None):

@@ -224,12 +224,6 @@ class Rule:
                 yield from self.pattern.finditer(text.text, start, end)
 
 
-def possible(rules: Sequence[Rule], text: SearchText) -> list[tuple[int, Rule]]:
-    """The rules that can find an item in a text, each with its rank: those without keywords, and those of its own."""
-    words = text.keywords.keys()
-    return [(i, rule) for i, rule in enumerate(rules) if not (rule.keywords and words.isdisjoint(rule.keywords))]
-
-
 def load(functions: Mapping[str, Any]) -> tuple[Rule, ...]:
     """All rules, in order of their rank. `functions` are those that the rules name. Raises KeyError for a name that
     does not exist, TypeError for an unknown field, and re.error for a pattern that cannot be read."""
