@@ -70,6 +70,7 @@ EVIDENCE: Mapping[str, str] = {
     "groundedness_lexical": _GROUNDING,
     "answer_correctness": "ragtruth references",
     "answer_relevance": _ANSWERS,
+    "answer_relevance_cosine": _ANSWERS,
     "answer_relevance_max": _ANSWERS,
     "context_relevancy": _CHUNKS,
     "context_relevancy_recall": _CHUNKS,

@@ -69,7 +69,8 @@ _GROUPS = {
         "context_contradiction noise_sensitivity noise_sensitivity_relevant noise_sensitivity_irrelevant"
     ),
     "Does it answer the question?": (
-        "answer_relevance answer_relevance_max answer_relevancy_questions answer_relevancy_statements refusal "
+        "answer_relevance answer_relevance_cosine answer_relevance_max answer_relevancy_questions "
+        "answer_relevancy_statements refusal "
         "no_answer language_mismatch"
     ),
     "Did the retrieval find what is needed?": (

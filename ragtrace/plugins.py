@@ -51,14 +51,14 @@ _BY_MODULE: Mapping[str, str] = {
         fairness_bias_judge judge language_mismatch_judge sexism stereotypes summary_judge
     """,
     "similarity": """
-        answer_relevance answer_relevance_max context_relevancy_precision context_relevancy_recall
+        answer_relevance_cosine answer_relevance_max context_relevancy_precision context_relevancy_recall
         groundedness_cosine
     """,
     "entities": "context_entities_recall",
     "g_eval": "g_eval",
     "groundedness": """
-        context_contradiction context_recall faithfulness groundedness hallucination
-        hallucination_cross_encoder
+        answer_relevance context_contradiction context_recall faithfulness groundedness
+        hallucination hallucination_cross_encoder
     """,
     "judge_ratios": """
         answer_correctness_judge answer_relevancy_questions answer_relevancy_statements

@@ -181,12 +181,12 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
     needs={"query", "documents", "answer", "reference"},
     threshold=0.75,
     method="model",
-    version="4",
+    version="5",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )
 def ragas(trace: Trace, *, settings: Settings) -> Score:
     """Harmonic mean of `faithfulness`, `answer_relevance`, `context_precision` and `context_recall`. Does not apply
-    where one of them does not; a negative cosine counts as 0."""
+    where one of them does not."""
     return _harmonic("ragas", _PARTS, trace, settings)
 
 

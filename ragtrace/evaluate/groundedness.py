@@ -192,6 +192,21 @@ def groundedness(trace: Trace) -> Score:
     return _score(groundedness, trace, lambda c: min(c.supported()))
 
 
+@evaluator(needs={"query", "answer"}, threshold=0.16, method="model", version="4", source="Ejento, 1.3, by a model")
+def answer_relevance(trace: Trace) -> Score:
+    """Probability that the answer answers the question, be it right or wrong. `answer_relevance_cosine` is the form
+    with sentence embeddings."""
+    from ragtrace.evaluate.models.answer_reader import reader
+
+    reading = read_answer(trace.answer)
+    if declines(reading):
+        return not_scored("answer_relevance", REFUSAL)
+    if (language := _foreign(trace.answer)) is not None:
+        return not_scored("answer_relevance", f"the answer is in {language}")
+    value = reader().answers(trace.query, reading.text)
+    return not_scored("answer_relevance", "no words") if value is None else Score("answer_relevance", value)
+
+
 @_model(0.5, "H2O Eval Studio, Hallucination Evaluator; with the embedded model in place of HHEM")
 def hallucination_cross_encoder(trace: Trace, *, settings: Settings) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and

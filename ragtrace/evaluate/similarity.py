@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -105,54 +105,42 @@ def _by_named_model(trace: Trace, model: str) -> Any:
     return np.array(similarity(pairs, model))
 
 
-def _relevance_of_answer(check: Evaluator, value: Any, model: str) -> float | Score:
-    """The score for an answer's mean or highest cosine, which is None where the answer has no sentence or too few
-    words."""
-    if value is None:
-        return Score(check.name, label=NOT_APPLICABLE, explanation="the answer has no sentence, or too few words")
-    cosine = _clipped(value, -1.0)
-    return Score(check.name, value=cosine, explanation=f"by {model}") if model else cosine
+def _by_cosine(
+    check: Evaluator, traces: Sequence[Trace], settings: Settings, of: Callable[[Any], float]
+) -> list[float | Score]:
+    """The scores for the mean or highest cosine of each answer's sentences."""
+    missing = Score(check.name, label=NOT_APPLICABLE, explanation="the answer has no sentence, or too few words")
+    by = f"by {settings.similarity_model}" if settings.similarity_model else None
+    values = [_clipped(of(c), -1.0) if len(c) else None for c in _answer_to_query(traces, settings)]
+    return [missing if value is None else Score(check.name, value=value, explanation=by) for value in values]
 
 
-@evaluator(
-    needs={"query", "answer"},
-    version="3",
-    threshold=0.16,
-    range=(-1.0, 1.0),
-    method="model",
-    batch=True,
-    source="Ejento evaluation metrics, 1.3",
-)
-def answer_relevance(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score]:
+def _cosine(threshold: float, source: str) -> Callable[[Callable[..., Any]], Evaluator]:
+    return evaluator(
+        needs={"query", "answer"},
+        version="3",
+        threshold=threshold,
+        range=(-1.0, 1.0),
+        method="model",
+        batch=True,
+        source=source,
+    )
+
+
+@_cosine(0.16, "Ejento evaluation metrics, 1.3")
+def answer_relevance_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score]:
     """Mean over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the setting
-    `similarity_model` names. A list or a table counts as one sentence.
+    `similarity_model` names. A list or a table counts as one sentence. `answer_relevance` has a model for it.
 
     Not applicable, without such a CrossEncoder, to answers of up to five words of which at most three carry meaning:
     "Yes.", "42 days", a name."""
-    cosines = _answer_to_query(traces, settings)
-    return [
-        _relevance_of_answer(answer_relevance, c.mean() if len(c) else None, settings.similarity_model) for c in cosines
-    ]
+    return _by_cosine(answer_relevance_cosine, traces, settings, lambda cosines: cosines.mean())
 
 
-@evaluator(
-    needs={"query", "answer"},
-    version="3",
-    threshold=0.21,
-    range=(-1.0, 1.0),
-    method="model",
-    batch=True,
-    source=f"{_H2O}, Answer Relevancy (Sentence Similarity)",
-)
+@_cosine(0.21, f"{_H2O}, Answer Relevancy (Sentence Similarity)")
 def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score]:
-    """Maximum over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the
-    setting `similarity_model` names. A list or a table counts as one sentence, and very short answers have no value, as
-    in `answer_relevance`."""
-    cosines = _answer_to_query(traces, settings)
-    return [
-        _relevance_of_answer(answer_relevance_max, c.max() if len(c) else None, settings.similarity_model)
-        for c in cosines
-    ]
+    """Maximum over the answer's sentences in place of the mean of `answer_relevance_cosine`."""
+    return _by_cosine(answer_relevance_max, traces, settings, lambda cosines: cosines.max())
 
 
 def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:

@@ -47,7 +47,7 @@ _BY_EMBEDDING = frozenset(
     {"answer_correctness_judge", "answer_relevancy_questions", "answer_similarity", "context_relevancy"}
 )
 """Evaluators that need sentence embeddings alone, beside those of the module `similarity`."""
-_BY_SIMILARITY = frozenset({"answer_relevance", "answer_relevance_max", "answer_similarity"})
+_BY_SIMILARITY = frozenset({"answer_relevance_cosine", "answer_relevance_max", "answer_similarity"})
 _BY_PII_ENGINE = frozenset({"contact_information", "pii_leakage"})
 _BY_TOXICITY = frozenset(
     {

@@ -41,7 +41,7 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert attributes[semconv.OI_OUTPUT]
         assert attributes[semconv.CONVERSATION_ID].startswith("session-")
         assert attributes[semconv.STATUS] == "scored"
-        assert 0 <= attributes["gen_ai.evaluation.answer_relevance.score"] <= 1
+        assert 0 <= attributes.get("gen_ai.evaluation.answer_relevance.score", 0) <= 1  # a refusal has none
     grounded = [r["attributes"] for r in roots if "gen_ai.evaluation.groundedness.score" in r["attributes"]]
     assert len(grounded) >= 4  # an answer that the model cut off after "the following steps:" claims nothing
     for attributes in grounded:
@@ -61,7 +61,7 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert log is not None
         assert log.trace.query == root["attributes"][semconv.OI_INPUT]
         own = {s.name: s.value for s in log.evaluation.scores}["answer_relevance"]
-        assert own == root["attributes"]["gen_ai.evaluation.answer_relevance.score"]
+        assert own == root["attributes"].get("gen_ai.evaluation.answer_relevance.score")
 
 
 def test_no_content_leaves_without_capture(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ CRITICS = ("harmful", "malicious", "bias", "toxic", "hateful", "sexual", "violen
 ROWS: tuple[str, ...] = (
     # generation
     "faithfulness", "hallucination", "context_contradiction", "hallucination_cross_encoder", "groundedness",
-    "answer_relevance", "answer_relevance_max", "answer_relevancy_questions", "answer_relevancy_statements",
+    "answer_relevance", "answer_relevance_cosine", "answer_relevance_max",
+    "answer_relevancy_questions", "answer_relevancy_statements",
     "answer_correctness", "answer_similarity", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_1", "rouge_2", "rouge_l",
     "noise_sensitivity", "noise_sensitivity_relevant", "noise_sensitivity_irrelevant", "perplexity",
     "looping_unique_sentences", "looping_repeated_substring", "looping_compression_ratio", "language_mismatch",
@@ -384,7 +385,8 @@ LOCAL: tuple[Local, ...] = (
     Local("hallucination_cross_encoder", BRAZIL, 0.0, 0.6),
     Local("groundedness", BOWL, 0.0, 0.79, "Florida"),
     Local("context_contradiction", {**NODES, "documents": (MIMICKING, PATTERNS)}, 0.0, 0.0),
-    Local("answer_relevance", CAPITAL, 0.4, 0.75),
+    Local("answer_relevance", CAPITAL, 0.5, 1.0),
+    Local("answer_relevance_cosine", CAPITAL, 0.4, 0.75),
     Local("answer_relevance_max", CAPITAL, 0.8, 1.0),
     Local("answer_correctness", {**MONA_LISA, "answer": MONA_LISA["reference"]}, 0.99, 1.0),
     Local("answer_correctness", AUSTEN, 0.0, 0.5),

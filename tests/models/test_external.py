@@ -89,7 +89,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
         ({"pii_engine": "gliner:some"}, "gliner", "contact_information", "pip install gliner"),
         ({"entailment_model": "x"}, "sentence_transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
         ({"entailment_model": HHEM}, "transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
-        ({"similarity_model": "x"}, "sentence_transformers", "answer_relevance", "[sentence-transformers]"),
+        ({"similarity_model": "x"}, "sentence_transformers", "answer_relevance_cosine", "[sentence-transformers]"),
     ],
 )  # fmt: skip
 def test_a_missing_package_is_named(  # noqa: PLR0917 a row of the table each
@@ -415,11 +415,11 @@ def test_labels_that_say_nothing_of_entailment(make: Callable[..., str], setting
 
 def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) -> None:
     """Relevance of the answer's sentences by its scores; one that gives several numbers is refused."""
-    cosine = score("answer_relevance").value
+    cosine = score("answer_relevance_cosine").value
     model = make()
     setting(similarity_model=model)
     two = "The pump is covered for 24 months. Bananas are yellow and sweet."
-    mean, most = score("answer_relevance", answer=two), score("answer_relevance_max", answer=two)
+    mean, most = score("answer_relevance_cosine", answer=two), score("answer_relevance_max", answer=two)
     scores = external.similarity(
         [("How long is the pump covered?", s) for s in two.replace(". ", ".|").split("|")], model
     )
@@ -433,7 +433,7 @@ def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) 
     with pytest.raises(ModelError, match="3 numbers"):
         external.similarity([("a", "b")], make(3, ENTAILMENT))
     setting()
-    assert score("answer_relevance").value == cosine
+    assert score("answer_relevance_cosine").value == cosine
 
 
 def test_a_name_that_nobody_has(make: Callable[..., str], setting: Use) -> None:

@@ -57,7 +57,7 @@ def test_each_evaluator_by_a_model_has_requirements() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "modules"),
     [
-        ("answer_relevance", {"similarity_model": "x"}, ["sentence_transformers", "torch"]),
+        ("answer_relevance_cosine", {"similarity_model": "x"}, ["sentence_transformers", "torch"]),
         ("context_relevancy_recall", {"embedding_model": "x"}, ["sentence_transformers", "torch"]),
         ("hallucination_cross_encoder", {"entailment_model": "x"}, ["transformers", "torch"]),
         ("toxicity_threat", {"toxicity_model": "detoxify:original"}, ["detoxify"]),
@@ -107,7 +107,7 @@ def test_a_models_folder_is_looked_at_before_the_start(
     folder = _folder(tmp_path / "model", *names, **config)
     for setting, name in (
         ("entailment_model", "hallucination_cross_encoder"),
-        ("similarity_model", "answer_relevance"),
+        ("similarity_model", "answer_relevance_cosine"),
     ):
         problem = requirements.wrong_model([plugins.load(name)], Settings(**{setting: folder}))
         assert problem.startswith(f"{setting} names {folder!r}, which {words}" if words else "")
@@ -144,4 +144,4 @@ def test_init_refuses_a_model_that_is_not_there(tmp_path: Path) -> None:
     """In one line, before anything starts."""
     pytest.importorskip("sentence_transformers")
     with pytest.raises(SettingError, match=r"^similarity_model names '.*', which has no config.json that can be read$"):
-        ragtrace.init(evaluators=["answer_relevance"], similarity_model=str(tmp_path), prometheus_port=-1)
+        ragtrace.init(evaluators=["answer_relevance_cosine"], similarity_model=str(tmp_path), prometheus_port=-1)

@@ -38,6 +38,7 @@ _READ = 400_000
 _QUERY = 4_000
 """Characters of a question that are read: the last ones."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
+_OF_ANSWER, _OFF_TOPIC = 160, 2
 SUPPORTED = 0.16
 """Probability from which a claim counts as supported: the threshold of `groundedness`, so that an answer passes if all
 of its claims are supported."""
@@ -240,6 +241,14 @@ class Reader:
         worst = max(part.doubt for part in measured.parts)
         ungrounded = sigmoid(weighted(weights["answer"], worst, measured.whole))
         return AnswerSupport(ungrounded, statements, measured.share)
+
+    def answers(self, query: str, answer: str) -> float | None:
+        """The probability in [0, 1] that an answer answers a question, be it right or wrong; None without words. Of a
+        long answer the first 160 word pieces are read."""
+        ids = self.chunks.encode(answer).ids[:_OF_ANSWER]
+        if not ids or not query.strip() or not _WORD.search(answer):
+            return None
+        return sigmoid(-float(self.read([], query, ids, [range(len(ids))]).answer[_OFF_TOPIC]))
 
     def _place(self, question: Question, evidence: Excerpt, claim: str, wrong: str) -> Place:
         """The passage that was read and that a reviewer needs beside a claim."""
