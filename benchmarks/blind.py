@@ -1,13 +1,11 @@
-"""Verdicts on answers that were written blind: python benchmarks/blind.py [--suite] [--control] [--sets NAME,...]
+"""Verdicts on answers that were written blind: python benchmarks/blind.py [--suite | --control | --neighbours]
 
 The sets are `fresh_answers.jsonl`, `blind_answers.jsonl` and `grounding_answers.jsonl` beside this file. Their writers
 knew neither the code nor its training data; the first is in no calibration, either. Every question comes with chunks
-that look alike and with right and wrong answers. For `groundedness`, `faithfulness`, `groundedness_lexical` and the
-cosine of answer and chunks: the area under the ROC curve with its 95 % interval (bootstrap over groups), pairs (a wrong
-answer scores worse than a right one to the same question), wrong answers that are caught while 92 % of the right ones
-pass, and both shares at the shipped threshold; then `groundedness` by kind of answer, and the share of right answers by
-score. `--control` puts the chunks of another group in place of the answers' own: what is then above .5 is told by the
-answer alone. `--suite` runs the whole default suite.
+that look alike and with right and wrong answers. Of each judge: the area under the ROC curve with its 95 % interval
+(bootstrap over groups), pairs (a wrong answer scores worse than a right one to the same question), wrong answers caught
+while 92 % of the right ones pass, and both shares at the threshold; of `groundedness` kinds of answers, and the share
+of right answers by score. `--control` takes the chunks of another group: what is then above .5 the answer alone tells.
 """
 
 from __future__ import annotations
@@ -145,24 +143,36 @@ def whole_suite(of_set: Sequence[Row]) -> None:
     print()
 
 
+def neighbours(of_set: Sequence[Row]) -> None:
+    """Each right answer with its own question and with another one over the same chunks."""
+    asked = {row["group"]: row["query"] for row in of_set}
+    right = [row for row in of_set if row["expect"] == "pass" and row["query"] != asked[row["group"]]]
+    both = [*right, *(row | {"query": asked[row["group"]]} for row in right)]
+    for name in ("answer_relevance", "answer_relevance_cosine") if right else ():
+        own, other = np.split(judged(both, name)[0], 2)
+        area = roc_auc_score(np.repeat([0, 1], len(own)), np.concatenate([own, other]))
+        print(f"{name}: {len(right)} answers, AUROC {area:.3f}, own question higher {(other > own).mean():.3f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join((*FRESH, *BLIND)))
     parser.add_argument("--suite", action="store_true")
     parser.add_argument("--control", action="store_true")
-    parser.add_argument("--judges", default=",".join(JUDGES))
+    parser.add_argument("--neighbours", action="store_true")
     given = parser.parse_args()
     for name in given.sets.split(","):
         of_set = flattened(name)
         wrong = sum(row["expect"] == "fail" for row in of_set)
         print(f"## {name}: {len(of_set) - wrong} right, {wrong} wrong\n")
         if given.control:
-            print("Control: over the chunks of another group.\n")
             show(with_other_chunks(of_set), ["groundedness"])
+        elif given.neighbours:
+            neighbours(of_set)
         elif given.suite:
             whole_suite(of_set)
         else:
-            show(of_set, given.judges.split(","))
+            show(of_set, JUDGES)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ pays for being counted.
 Each application is a sink of its own, as in a process of its own; all are scraped one after the other, which stands for
 a process that serves them together. Between two scrapes every evaluator scores ten requests, so that no scrape finds
 things as the last one left them. Prints the median and the least processor time, for machines that have other things to
-do; beside it gzip at level 1 and at its default, 9.
+do.
 Then one application in several processes that share a directory, and `observe_request` in the request's thread: called
 in a row, and after 3 ms of sleep each, as requests come, when other work has filled the processor's caches.
 """
@@ -14,7 +14,6 @@ in a row, and after 3 ms of sleep each, as requests come, when other work has fi
 from __future__ import annotations
 
 import argparse
-import gzip
 import random
 import statistics
 import tempfile
@@ -126,28 +125,18 @@ def main() -> None:
     traffic(sinks, checks, chance, 20)
 
     def texts(openmetrics: bool, count: int) -> list[bytes]:
-        return [(generate_openmetrics if openmetrics else generate_latest)(r) for r in registries[:count]]
+        return [generate_openmetrics(r) if openmetrics else generate_latest(r) for r in registries[:count]]
 
     def more() -> None:
         traffic(sinks, checks, chance, 10)
 
-    texts(False, options.apps), texts(True, options.apps)
     print(f"{options.apps} applications x {options.evaluators} evaluators, {options.rounds} scrapes")
     print(f"{'':46}{'median ms':>10}{'least ms':>9}{'bytes':>12}{'series':>9}")
-    whole = b"".join(texts(False, options.apps))
-    for name, openmetrics, count in (
-        ("one application, text", False, 1),
-        ("one application, OpenMetrics", True, 1),
-        ("all, text", False, options.apps),
-        ("all, OpenMetrics", True, options.apps),
-    ):
-        median, least = measure(lambda o=openmetrics, c=count: texts(o, c), more, options.rounds)
-        body = b"".join(texts(openmetrics, count))
+    for name, count in (("one application", 1), ("all applications", options.apps)):
+        median, least = measure(lambda c=count: texts(True, c), more, options.rounds)
+        body = b"".join(texts(True, count))
         series = sum(not line.startswith(b"#") for line in body.splitlines())
         print(f"{name:46}{median:10.1f}{least:9.1f}{len(body):12,}{series:9,}")
-    for level in (1, 9):
-        median, least = measure(lambda level=level: gzip.compress(whole, level), lambda: None, 5)
-        print(f"{f'gzip of all at level {level}':46}{median:10.1f}{least:9.1f}{len(gzip.compress(whole, level)):12,}")
     several(checks, options.processes, options.rounds, chance)
     note(sinks[0], chance)
 
