@@ -346,7 +346,7 @@ def test_addresses_that_are_none(url: str, said: str) -> None:
 def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL without psycopg names the extra."""
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[postgres\]"):
+    with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[store\]"):
         open_store("postgresql://h/d")
 
 

@@ -222,8 +222,8 @@ from ragtrace.testing import Capture, make_trace
 
 capture = Capture()
 runtime = ragtrace.init(
-    evaluators=["answer_relevance"], embedding_model="small", sinks=[capture], langchain=False, llama_index=False,
-    sample_per_second=0,
+    evaluators=["answer_relevance_cosine"], embedding_model="small", sinks=[capture],
+    langchain=False, llama_index=False, sample_per_second=0,
 )
 runtime.pipeline.submit(make_trace())
 (evaluation,) = capture.wait(1, 90)
