@@ -41,7 +41,8 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert attributes[semconv.OI_OUTPUT]
         assert attributes[semconv.CONVERSATION_ID].startswith("session-")
         assert attributes[semconv.STATUS] == "scored"
-        assert 0 <= attributes.get("gen_ai.evaluation.answer_relevance.score", 0) <= 1  # a refusal has none
+        label, value = (attributes.get(f"gen_ai.evaluation.answer_relevance.{key}") for key in ("label", "score"))
+        assert label == "refusal" or 0 <= value <= 1
     grounded = [r["attributes"] for r in roots if "gen_ai.evaluation.groundedness.score" in r["attributes"]]
     assert len(grounded) >= 4  # an answer that the model cut off after "the following steps:" claims nothing
     for attributes in grounded:

@@ -272,6 +272,7 @@ _MISSED = pytest.mark.xfail(reason="the trees and rules told these, the reader d
     ("right", "wrong", "chunk"),
     [
         ("The pump has two years of warranty.", "The pump has three years of warranty.", CHUNKS[0]),
+        ("The shop opens at nine.", "The shop opens at eleven.", "The shop opens at nine in the morning."),
         ("Two guests pay 18 EUR a day.", "Two guests pay 19 EUR a day.", "Each guest pays 9 EUR a day."),
         (
             "Unused items may be returned within 30 days of delivery.",

@@ -266,7 +266,7 @@ def test_checks_by_unknown_letters_never_raise() -> None:
     ],
 )
 def test_public_contacts_are_recognised_however_they_are_written(item: str, public: bool) -> None:
-    """A domain stands for all its addresses; a number is the same with and without its country."""
+    """A domain includes all its addresses; a number is the same with and without its country."""
     contacts = ["acme.com", "press@other.org", "+49 30 1234567", "Hauptstraße 12, 80331 München"]
     assert (item in PublicContacts(contacts)) is public
 

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
 from ragtrace.errors import MissingExtraError, SettingError
-from ragtrace.evaluate.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits
+from ragtrace.evaluate.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits, window_starts
 
 Window = tuple[str, int]
 """The name of a window and its start in Unix time."""
@@ -103,7 +103,7 @@ class SharedBudget:
         try:
             _, _, sums = self._ask(None)
         except Unreachable:
-            sums = self._last_sums
+            sums = {w: nano for w, nano in self._last_sums.items() if w[1] >= window_starts(time.time())[w[0]]}
         return sum(nano for (kind, _), nano in sums.items() if kind == window) / NANO
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from ragtrace.text.privacy.rule_engine import count_digits, pattern, words
 
 # --- examples and entropy ---------------------------------------------------------------------------------------------
 
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _EXAMPLE = pattern("example_value")
 _SERIES = re.compile(r"(?i)\d*12345\d*|abcdef[a-z]*")
 
@@ -126,7 +127,7 @@ def is_totp_key(text: str) -> bool:
 
 
 def is_otp_address(text: str) -> bool:
-    """Whether an address of an authenticator ("otpauth://…") holds a key, not a word that stands for one."""
+    """Whether an address of an authenticator ("otpauth://…") has a random key and no placeholder."""
     match = _OTP_SECRET.search(text)
     return match is not None and is_totp_key(match["key"].rstrip(".,;:!?`)")) and is_no_example(match["key"])
 
@@ -252,7 +253,7 @@ _NO_WORD = re.compile(r"[\d._+-]+")
 _COMPOUND = pattern("mailbox_compound")
 # Persons have their mailboxes at these: "anna.info" is one.
 _PRIVATE_PROVIDER = pattern("private_provider")
-# What stands for the reader's own address.
+# Placeholders of documentation: "your@…", "first.last@…", and domains that are reserved for examples.
 _FORM_ADDRESS = pattern("form_address")
 
 

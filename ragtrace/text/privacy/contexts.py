@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ragtrace.text.privacy.checks import UUID
 from ragtrace.text.privacy.rule_engine import Span, data, pattern
 
 _UNIT, _OTHER_LABEL = pattern("unit"), pattern("other_label")
@@ -127,7 +128,6 @@ def is_named_secret(match: re.Match[str]) -> bool:
 
 _LOOSE_COOKIES = frozenset({"session_id", "_session_id", "sid"})
 """Names that conversations and logs have, too: only beside the word "cookie"."""
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def is_session_cookie(match: re.Match[str]) -> bool:
@@ -135,7 +135,7 @@ def is_session_cookie(match: re.Match[str]) -> bool:
     name = (match["name"] or "").lower()
     if name in _LOOSE_COOKIES and "cookie" not in match.string[max(0, match.start() - 80) : match.start()].lower():
         return False
-    is_number = _UUID.fullmatch(match["value"]) and "session" in name and name.endswith("id")
+    is_number = UUID.fullmatch(match["value"]) and "session" in name and name.endswith("id")
     return not is_number and no_example_before_value(match)
 
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from ragtrace.text.privacy.checks import is_no_example, is_random
+from ragtrace.text.privacy.checks import UUID, is_no_example, is_random
 from ragtrace.text.privacy.contexts import is_example
 from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digits, pattern, words
 
@@ -34,7 +34,6 @@ _LONG_WORD = re.compile(r"[A-Za-z]{4}|\A[^a-z]+\Z")
 _UNSPEAKABLE = re.compile(r"(?i)[bcdfghj-np-tv-xz]{6}")
 _PUBLIC_VALUE = re.compile(r"pk_(?:live|test)_.*|Iv\d\.\w+|.*\.apps\.googleusercontent\.com|https?://[^?@]*")
 _PUBLIC_ID = re.compile(r"(?i)(?:access|client)[_ .-]?id|^key$")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH_VALUE = re.compile(
     r"(?i)(?:sha\d{1,3}|md5)[:-].*|\$2[aby]\$.*|\{sha\}.*|(?:base\d\d|tls|aes|rsa|pbkdf\d|utf)[\d.-]*-[^\W\d_]+"
 )
@@ -75,7 +74,7 @@ def _is_secret_value(name: str, value: str, bare: bool) -> bool:
     least = 20 if bare else 14
     if len(value) < least or not digits or "/" in value[:1] or _DOTTED.fullmatch(value) or _ADDRESS.fullmatch(value):
         return False
-    if _PUBLIC_ID.search(name) and _UUID.fullmatch(value):
+    if _PUBLIC_ID.search(name) and UUID.fullmatch(value):
         return False
     if _PUBLIC_VALUE.fullmatch(value) or (not _SECRET_NAME.search(name) and _is_name(value)):
         return False

@@ -3,13 +3,12 @@
 A rule has the form that gitleaks uses. Its fields:
 
 - `id`, `description`, and `matches` and `misses`: texts in which it finds an item and texts in which it finds nothing.
-- `kind` (its id, unless given) and `placeholder` (`[kind]`): what is reported, and what replaces the item.
-- `keywords`: small letters; a text without any of them holds no item. A letter before a keyword makes it another word,
-  unless it begins with a star: `*wort` is in `kennwort`. With `near`, only the neighbourhoods of keywords are searched:
-  so many characters before and behind. With `digits`, only those that have a digit.
-- `within`: otherwise the parts that are searched, a property of `SearchText`; the whole text, unless given.
-- `pattern`: its group `value` is the item; without one the whole match is. Or `search`: a function
-  that finds items where pattern and check cannot.
+- `kind`: the name that is reported (default: the id). `placeholder`: the text that replaces the item (`[kind]`).
+- `keywords`: words in small letters; the rule is tried only in a text that has one of them. A keyword begins a word;
+  with a star it may be inside of one: `*wort` is in `kennwort`. `near`: two numbers; only so many characters before and
+  behind each keyword are searched. `digits`: only where these characters have a digit.
+- `within`: without `near`, a property of `SearchText`: the parts that are searched (default: the whole text).
+- `pattern`: its group `value` is the item, or else the whole match. Or `search`: a function that finds items.
 - `entropy` (least bits a character), `check` (a function of `checks`, of the item) and `context` (a function of
   `contexts`, of the match): what an item must also satisfy.
 - `report`: false for a wide form that is only masked. `mask`: how an item is masked: `item`, as it is reported;
@@ -251,10 +250,10 @@ def load(functions: Mapping[str, Any]) -> tuple[Rule, ...]:
 
 @cache
 def _keyword_search() -> tuple[dict[str, list[str]], re.Pattern[str], list[tuple[str, str]]]:
-    """How all keywords are found: for each that begins a word those that it begins with; the pattern that finds the
-    longest of them; the other keywords, each with what is searched.
+    """Returns three things. For each keyword that begins a word: the keywords that are a prefix of it. The pattern that
+    finds the longest such keyword at each word. The other keywords, each with the text that `in` looks for.
 
-    One pattern whose alternatives share their beginnings, as in a trie, takes a fifth of a search for each keyword.
+    The alternatives of the pattern share their prefixes, as in a trie: one search is faster than one for each keyword.
     """
     rows = [*data("secrets")["rules"], *data("personal")["rules"]]
     keywords = sorted({keyword for row in rows for keyword in row.get("keywords", ())})
