@@ -352,6 +352,7 @@ def test_recycled_processes_of_celery_lose_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "celery", "-A", "app", "worker", *pool]
     environment = {**os.environ, "SPANS": str(file), "FOLDER": str(tmp_path)}
     folders = {f"data_folder_{way}": f"{tmp_path}/queue" for way in ("in", "out")}
+    folders["control_folder"] = f"{tmp_path}/control"
     client = Celery(broker="filesystem://", backend=f"file://{tmp_path}/results", broker_transport_options=folders)
     worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     try:
