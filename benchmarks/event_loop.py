@@ -151,7 +151,7 @@ def main() -> None:
             evaluators=["refusal"],
             spans_file=str(Path(folder) / "spans.jsonl"),
             capture_content=True,
-            llama_index=False,
+            frameworks=("langchain",),
             sample_per_second=0,
         )
         handler, pairs = switch.handler, []

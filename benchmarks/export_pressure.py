@@ -64,7 +64,7 @@ def make_provider(kind: str, endpoint: str, queue: int) -> tuple[Any, Any]:
 
         os.environ["OTEL_BSP_MAX_QUEUE_SIZE"] = str(queue)
 
-        telemetry = set_up(app="pressure", env="test", endpoint=endpoint, protocol="http/protobuf", events=False)
+        telemetry = set_up(app="pressure", env="test", endpoint=endpoint)
         return telemetry.tracer_provider, telemetry.processor
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider

@@ -301,12 +301,12 @@ def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, s
     os.environ["PLANTED_KEY"] = "a key for the benchmark alone"
     runtime = ragtrace.init(
         app="planted", evaluators=[quotes, fails, "faithfulness_judge"],
-        otlp_endpoint=f"http://127.0.0.1:{collector.server_port}", otlp_protocol="http/protobuf",
+        otlp_endpoint=f"http://127.0.0.1:{collector.server_port}",
         spans_file=str(folder / "spans.jsonl"), report_file=str(folder / "report.jsonl"),
         capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True, prometheus_port=0,
         redact="planted_values:take_away" if mode == "function" else mode,
         redact_key="PLANTED_KEY" if mode == "hash" else "", redact_others=mode != "off",
-        sample_per_second=0, judge_model="openai/judge", judge_price_input=0, judge_price_output=0,
+        sample_per_second=0, judge_model="openai/judge", model_prices=["openai/judge=0/0"],
         judge_api_base=f"http://127.0.0.1:{judge.server_port}/v1",
         judge_redact="pii" if mode == "metadata_only" else "",
     )  # fmt: skip

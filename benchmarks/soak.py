@@ -148,7 +148,6 @@ def serve(rate: float, folder: Path, endpoint: str) -> None:
         app="soak",
         evaluators=["soak:in_child", in_thread, "looping_compression_ratio", {"name": "refusal", "sample": 0.2}],
         otlp_endpoint=endpoint,
-        otlp_protocol="http/protobuf",
         store=f"sqlite:///{folder / 'soak.db'}",
         report_file=str(folder / "report.jsonl"),
         prometheus_port=0,

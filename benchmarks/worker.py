@@ -269,7 +269,7 @@ def running(buffer: bool, with_suite: bool) -> Iterator[tuple[int, dict[str, int
         environment |= {"RAGTRACE_SAMPLE_PER_SECOND": "0"}
     else:
         environment |= {"RAGTRACE_EVALUATORS": "groundedness_lexical", "RAGTRACE_SAMPLE": "0"}
-        environment |= {"RAGTRACE_SAMPLE_ERRORS": "false", "RAGTRACE_ISOLATE": "false"}
+        environment |= {"RAGTRACE_SAMPLE_ERRORS": "false", "RAGTRACE_WORKERS": "0"}
     endpoint = subprocess.Popen([sys.executable, "-c", _ENDPOINT], stdout=subprocess.PIPE, text=True)
     folder = tempfile.TemporaryDirectory()
     assert endpoint.stdout is not None

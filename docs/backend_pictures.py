@@ -45,7 +45,7 @@ def ask(server: Server, name: str) -> str:
     os.environ["OTEL_EXPORTER_OTLP_HEADERS"] = ",".join(f"{key}={value}" for key, value in server.headers.items())
     checks: Any = [names_its_years, short_enough]
     options: Any = {f"{name}_url": server.url, "capture_content": True, "explanations": True, "sample_per_second": 0}
-    ragtrace.init(app="shop", otlp_endpoint=server.url, events=False, evaluators=checks, **options)
+    ragtrace.init(app="shop", otlp_endpoint=server.url, evaluators=checks, **options)
     with ragtrace.request("How long is the warranty?") as request:
         request.retrieved([PASSAGE])
         request.answered("The warranty lasts two years.")

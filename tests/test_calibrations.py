@@ -173,7 +173,7 @@ def test_a_broken_file_stops_init(path: Path) -> None:
     """At the start there is no last good one: the error names the file."""
     path.write_text("{", encoding="utf-8")
     with pytest.raises(SettingError, match="calibration\\.json"):
-        ragtrace.init(calibration_file=str(path), langchain=False, llama_index=False, evaluators=[length])
+        ragtrace.init(calibration_file=str(path), frameworks=(), evaluators=[length])
 
 
 @pytest.mark.server
@@ -184,7 +184,7 @@ def test_the_new_version_is_in_the_metrics(path: Path) -> None:
     save(path, [entry(length, 0.3)])
     capture = Capture()
     runtime = ragtrace.init(
-        calibration_file=str(path), langchain=False, llama_index=False, evaluators=[length], sinks=[capture],
+        calibration_file=str(path), frameworks=(), evaluators=[length], sinks=[capture],
         prometheus_port=0, sample_per_second=0,
     )  # fmt: skip
 

@@ -118,7 +118,7 @@ class Judge(http.server.BaseHTTPRequestHandler):
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Judge)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 address = f"http://127.0.0.1:{server.server_port}/v1"
-price = {"judge_price_input": 0, "judge_price_output": 0}
+price = {"model_prices": ["openai/judge=0/0"]}
 scores(evaluators=["sexism"], judge_model="openai/judge", judge_api_base=address, **price)
 """,
     "eval": """

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from opentelemetry.sdk.resources import Resource
 
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import MissingExtraError
 
 Signal = Literal["traces", "logs"]
 DEFAULTSERVICE, DEFAULT_ENV = "rag", "dev"
@@ -40,8 +40,6 @@ class OtlpTarget:
     """Where the application's code sends spans and events. What is empty is read from the environment."""
 
     endpoint: str = ""
-    protocol: str = ""
-    """`http/protobuf` or `grpc`."""
     headers: Mapping[str, str] | None = None
 
 
@@ -81,8 +79,7 @@ def make_id_generator() -> Any:
 def make_exporters(signal: Signal, target: OtlpTarget) -> list[Any]:
     """The exporters of a signal: one to the target's endpoint, or those that the environment names.
 
-    Raises MissingExtraError where the package of the target's own exporter is not installed, and SettingError for an
-    unknown protocol of the target's.
+    Raises MissingExtraError where the package of the target's own exporter is not installed.
     """
     exporters: list[Any] = []
     if is_disabled():
@@ -91,7 +88,7 @@ def make_exporters(signal: Signal, target: OtlpTarget) -> list[Any]:
         try:
             exporters.append(_otlp(signal, target) if name == "otlp" else _load(signal, name)())
         except Exception as error:
-            if target.endpoint and isinstance(error, (MissingExtraError, SettingError)):
+            if target.endpoint and isinstance(error, MissingExtraError):
                 raise
             _log.warning(
                 "ragtrace: %s are not exported by %r, which OpenTelemetry's environment variables ask for: %s; correct "
@@ -130,9 +127,7 @@ def is_off(signal: Signal) -> bool:
 
 def _otlp(signal: Signal, target: OtlpTarget) -> Any:
     endpoint = target.endpoint or _of_otlp("ENDPOINT", signal)
-    protocol = target.protocol or _protocol(signal, endpoint)
-    if protocol not in _PROTOCOLS:
-        raise SettingError(f"otlp_protocol is {protocol!r}; give http/protobuf or grpc")
+    protocol = _protocol(signal, endpoint)
     options: dict[str, Any] = {}
     if target.headers:
         options["headers"] = {name.lower(): value for name, value in target.headers.items()}  # gRPC takes no other

@@ -183,22 +183,19 @@ def set_up(
     app: str = "",
     env: str = "",
     endpoint: str | None = None,
-    protocol: str = "",
     headers: Mapping[str, str] | None = None,
     spans_file: str | None = None,
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
-    events: bool = True,
     redact_others: Sanitizer | None = None,
     publisher: Callable[[], SpanExporter] | None = None,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
 
     What is left out is read from OpenTelemetry's environment variables; a wrong value there is logged. The providers
-    become the global ones where the application has none. Without `events` no log records are exported.
-    `redact_others` redacts the spans of other libraries. `publisher` makes the exporter that publishes sampled
-    requests to a broker as well. Raises MissingExtraError without the exporter's package and
-    SettingError for an unknown protocol or a file that cannot be written.
+    become the global ones where the application has none. `redact_others` redacts the spans of other libraries.
+    `publisher` makes the exporter that publishes sampled requests to a broker as well. Raises MissingExtraError without
+    the exporter's package and SettingError for a file that cannot be written.
     """
     resource = environment.make_resource(app, env)
     tracer_provider = TracerProvider(
@@ -209,11 +206,10 @@ def set_up(
     )
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late)
-    target = environment.OtlpTarget(endpoint or "", protocol, headers)
+    target = environment.OtlpTarget(endpoint or "", headers)
     quiet(NOISY)
     _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others), publisher)
-    if events:
-        _export_events(telemetry, target, resource, form)
+    _export_events(telemetry, target, resource, form)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)
     return telemetry
@@ -271,16 +267,15 @@ def attach(
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
     logger_provider: Any = None,
-    events: bool = True,
     redact_others: Sanitizer | None = None,
     app: str = "",
 ) -> Telemetry:
     """Join a provider that the application has set up: its own exporters get the held spans and the events.
 
-    Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. Without
-    `events` there are no log records. `app` names the service of a provider that the SDK calls `unknown_service`.
-    `redact_others` redacts the spans of other libraries; raises SettingError where the provider's processors cannot be
-    wrapped for it.
+    Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. With
+    OTEL_LOGS_EXPORTER=none there are no events. `app` names the service of a provider that the SDK calls
+    `unknown_service`. `redact_others` redacts the spans of other libraries; raises SettingError where the provider's
+    processors cannot be wrapped for it.
     """
     if app:
         _name_service(tracer_provider, app)
@@ -294,7 +289,7 @@ def attach(
         )
     sinks = (holding or late,)
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), sinks, hold=holding, undo=undo, late=late)
-    if events:
+    if not environment.is_off("logs"):
         _join_events(telemetry, logger_provider or _logs.get_logger_provider(), form)
     return telemetry
 

@@ -18,7 +18,6 @@ _EVIDENCE = 40
 class ScoreFormat:
     """How scores are written on spans and events."""
 
-    prefix: str = semconv.SCORE_PREFIX
     openinference: bool = True
     explanations: bool = False
     """Explanations may quote the answer, so they leave only where content may leave."""
@@ -45,7 +44,7 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
             continue
         attributes.update(_own(score, form))
         if score.sampling_probability != evaluation.trace.sampling_probability:
-            attributes[f"{form.prefix}.{score.name}.sampling_probability"] = score.sampling_probability
+            attributes[f"{semconv.SCORE_PREFIX}.{score.name}.sampling_probability"] = score.sampling_probability
         if form.openinference and score.error is None:
             attributes.update(_openinference(score, form, n))
             n += 1
@@ -61,7 +60,7 @@ def without_content(evaluation: Evaluation) -> Evaluation:
 
 
 def _own(score: Score, form: ScoreFormat) -> dict[str, Any]:
-    base = f"{form.prefix}.{score.name}"
+    base = f"{semconv.SCORE_PREFIX}.{score.name}"
     return {f"{base}.label": "error"} if score.error is not None else _result(score, form, base)
 
 

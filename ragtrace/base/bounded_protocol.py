@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Protocol
+from dataclasses import dataclass
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-class ConnectionLimits(Protocol):
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
     """What a server allows its clients."""
 
-    @property
-    def head_seconds(self) -> float: ...
-
-    @property
-    def write_seconds(self) -> float: ...
-
-    @property
-    def connections(self) -> int: ...
+    head_seconds: float = 10.0
+    """The request line and headers must have come by then."""
+    write_seconds: float = 60.0
+    """A client that takes nothing for so long is let go."""
+    connections: int = 512
 
 
 def _send_without_delay(transport: asyncio.Transport) -> None:

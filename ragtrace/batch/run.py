@@ -209,9 +209,9 @@ def prepare_judge(settings: Settings, target: Path | None, parallel: bool, stack
 
     if not settings.judge_store and target is not None:
         settings = replace(settings, judge_store=str(judge_store_of(target)))
-    elif parallel and not (settings.judge_store or settings.judge_budget_file or settings.judge_budget_url):
+    elif parallel and not (settings.judge_store or settings.judge_ledger):
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ragtrace-"))
-        settings = replace(settings, judge_budget_file=str(Path(folder) / "spending"))
+        settings = replace(settings, judge_ledger=str(Path(folder) / "spending"))
     stack.callback(close_judge, settings)
     get_judge(settings)
     return settings

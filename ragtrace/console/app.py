@@ -51,7 +51,7 @@ def _guards(store: Store, settings: ConsoleSettings) -> list[Middleware]:
         Middleware(problems.Catching),
         Middleware(guards.HostCheck, settings=settings),
         Middleware(guards.OriginCheck, settings=settings),
-        Middleware(guards.BodyLimit, settings=settings, longer=("/api/labels",)),
+        Middleware(guards.BodyLimit, longer=("/api/labels",)),
         Middleware(audit.Auditing, store=store),
     ]
 

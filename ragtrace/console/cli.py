@@ -27,19 +27,6 @@ def add_commands(commands: Any) -> None:
     # Without an argument the environment applies, then the table [console] of ragtrace.toml, then the default shown.
     serve.add_argument("--host", help="listen on this address (127.0.0.1)")
     serve.add_argument("--port", type=int, help="listen on this port (8400); 0 takes any free one")
-    serve.add_argument("--url", help="the address that people type, where a proxy is before the console")
-    serve.add_argument("--allow-host", action="append", metavar="NAME", help="answer to this host name, too")
-    serve.add_argument(
-        "--trusted-proxy", action="append", metavar="ADDRESS", help="believe X-Forwarded-* headers from this address"
-    )
-    serve.add_argument(
-        "--unmasked-roles", metavar="A,B", help="show personal data to these roles alone (reviewer,admin)"
-    )
-    serve.add_argument("--idle-hours", type=float, help="end a session that was not used for so long (8)")
-    serve.add_argument("--session-hours", type=float, help="end every session after so long (168)")
-    serve.add_argument("--trace-url", metavar="URL", help="link each trace to this page; {trace_id} is replaced")
-    serve.add_argument("--calibration", metavar="FILE", help="write the calibrations in force to this file")
-    serve.add_argument("--review-quota", type=int, metavar="N", help="bring N logs a day to review (50)")
     serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate (PEM)")
     serve.add_argument("--tls-key", default="", metavar="FILE", help="the private key of the certificate (PEM)")
     serve.set_defaults(run=_serve)
@@ -105,15 +92,8 @@ def _serve(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
-    names = ("host", "port", "url", "unmasked_roles", "idle_hours", "session_hours", "trace_url")
-    arguments = {name: getattr(options, name) for name in names}
-    arguments |= {"hosts": options.allow_host, "proxies": options.trusted_proxy}
-    settings = load_console({**arguments, "calibration_file": options.calibration})
-    settings = replace(
-        settings,
-        calibration_file=settings.calibration_file or load().calibration_file,
-        policy=load_policy({"quota": options.review_quota}),
-    )
+    settings = load_console({"host": options.host, "port": options.port})
+    settings = replace(settings, calibration_file=load().calibration_file, policy=load_policy())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
     with open_store_of(options, create=options.create) as store, deliver_verdicts(store):

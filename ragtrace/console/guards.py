@@ -94,7 +94,7 @@ class HostCheck:
         if scope["type"] != "http" or self._ours(Headers(scope=scope).getlist("host")):
             await self.app(scope, receive, send)
             return
-        text = "This console does not answer to that name. Allow it with: ragtrace serve --allow-host NAME"
+        text = "This console does not answer to that name. Allow it with the setting hosts of [console]"
         await PlainTextResponse(text, 421)(scope, receive, send)
 
     def _ours(self, hosts: list[str]) -> bool:
@@ -123,7 +123,7 @@ class OriginCheck:
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
-        detail = "Send it from the console's own pages. Behind a proxy, name the public address with --url."
+        detail = "Send it from the console's own pages. Behind a proxy, name the public address with the setting url."
         await answer(request, 403, "The request came from another site", detail)(scope, receive, send)
 
     def _same(self, scope: Scope) -> bool:
@@ -147,22 +147,28 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""
 
 
+BODY_BYTES, IMPORT_BYTES = 1_000_000, 20_000_000
+"""The longest body of a request, and of an import of labels; more is refused before it is read."""
+BODY_SECONDS = 60.0
+"""A request body must have come whole by then."""
+
+
 class BodyLimit:
     """Bodies end at a length and at a time. One that says beforehand that it is too long is not read at all."""
 
-    def __init__(self, app: ASGIApp, settings: ConsoleSettings, longer: tuple[str, ...] = ()) -> None:
-        self.app, self.settings, self.longer = app, settings, longer
+    def __init__(self, app: ASGIApp, longer: tuple[str, ...] = ()) -> None:
+        self.app, self.longer = app, longer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        limit = self.settings.import_bytes if scope["path"] in self.longer else self.settings.body_bytes
+        limit = IMPORT_BYTES if scope["path"] in self.longer else BODY_BYTES
         length_header = Headers(scope=scope).get("content-length", "0")
         if not length_header.isdigit() or int(length_header[:20]) > limit:
             await _too_long(scope, receive, limit)(scope, receive, send)
             return
-        await self.app(scope, _bounded(receive, limit, self.settings.body_seconds), send)
+        await self.app(scope, _bounded(receive, limit, BODY_SECONDS), send)
 
 
 def _too_long(scope: Scope, receive: Receive, limit: int) -> Response:

@@ -55,18 +55,6 @@ class ConsoleSettings:
     """And in any case after this."""
     unmasked_roles: frozenset[str] = frozenset({"reviewer", "admin"})
     """Who sees texts as they are; others see them with personal data masked."""
-    body_bytes: int = 1_000_000
-    """The longest request body; more is refused before it is read."""
-    import_bytes: int = 20_000_000
-    """The longest body of an import of labels."""
-    body_seconds: float = 60.0
-    """A request body must have come whole by then."""
-    head_seconds: float = 10.0
-    """The request line and headers must have come by then."""
-    write_seconds: float = 60.0
-    """A client that takes nothing for so long is let go."""
-    connections: int = 512
-    """Open at a time; above it, 503."""
     trace_url: str = ""
     """Where the trace backend shows a trace: a URL with {trace_id}."""
     calibration_file: str = ""

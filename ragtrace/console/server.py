@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from ragtrace.base.bounded_protocol import bounded_protocol
+from ragtrace.base.bounded_protocol import ConnectionLimits, bounded_protocol
 from ragtrace.console import accounts
 from ragtrace.console.api import described
 from ragtrace.console.app import create_app
@@ -24,6 +24,7 @@ from ragtrace.errors import SettingError
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
 
+_LIMITS = ConnectionLimits()
 _log = logging.getLogger("ragtrace.console")
 
 
@@ -32,7 +33,7 @@ def check(store: Store, settings: ConsoleSettings) -> None:
     if settings.private or settings.oidc is not None or _has_users(store):
         return
     if settings.loopback:
-        what = "the console is to be reached through a proxy or by another name (--url, --allow-host, --trusted-proxy)"
+        what = "the console is to be reached through a proxy or by another name (the settings url, hosts, proxies)"
     else:
         what = f"{settings.host} can be reached from other machines"
     raise SettingError(
@@ -67,11 +68,11 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
 
 
 @contextmanager
-def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[str]:
+def served(store: Store, settings: ConsoleSettings | None = None, limits: ConnectionLimits = _LIMITS) -> Iterator[str]:
     """Serve in a thread while the block runs, as tests and notebooks do; gives the address. Port 0, the
     default here, is any that is free."""
     used = settings or ConsoleSettings(port=0)
-    server = uvicorn.Server(config(store, used))
+    server = uvicorn.Server(config(store, used, limits=limits))
     with _bound(server, used) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -104,7 +105,13 @@ def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:
         raise SettingError(f"{settings.host}:{settings.port} cannot be listened on; is it taken?") from None
 
 
-def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: str = "") -> uvicorn.Config:
+def config(
+    store: Store,
+    settings: ConsoleSettings,
+    certificate: str = "",
+    key: str = "",
+    limits: ConnectionLimits = _LIMITS,
+) -> uvicorn.Config:
     """How uvicorn runs the console."""
     app = create_app(store, settings)
     described(app)  # now, so that no request waits for it
@@ -113,7 +120,7 @@ def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: 
         host=settings.host,
         port=settings.port,
         loop="asyncio",
-        http=bounded_protocol(settings),
+        http=bounded_protocol(limits),
         h11_max_incomplete_event_size=65_536,
         ws="none",
         lifespan="off",
@@ -122,7 +129,7 @@ def config(store: Store, settings: ConsoleSettings, certificate: str = "", key: 
         server_header=False,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=list(settings.proxies),
-        limit_concurrency=settings.connections,
+        limit_concurrency=limits.connections,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=10,
         ssl_certfile=certificate or None,

@@ -33,7 +33,7 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
     hashed = None if key is None else KeyedHash(key)
     identify = None if hashed is None else hashed.identifier
     if function is not None:
-        return settings, Sanitizer(_once(TimeLimited(function, settings.redact_seconds)), identify=identify)
+        return settings, Sanitizer(_once(TimeLimited(function)), identify=identify)
     if mode == "hash":
         if hashed is None:
             raise SettingError(

@@ -15,6 +15,7 @@ from ragtrace.errors import RagtraceError, SettingError
 from ragtrace.live import requirements
 from ragtrace.live.telemetry_setup import DEFAULT_NAMES
 from ragtrace.settings import Settings, evaluator_shares, load
+from ragtrace.settings.value_forms import is_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ _DEAD_LETTERS = 100
 
 def examine() -> list[Finding]:
     """Returns the results of all checks. Sends no data; connects to the OTLP endpoint, to the server of
-    judge_budget_url, and to the broker."""
+    judge_ledger, and to the broker."""
     return [*_packages(), *_other_tracers(), *_models(), *_settings()]
 
 
@@ -129,7 +130,7 @@ def _settings() -> Iterator[Finding]:
     ):  # those of the default suite step back
         yield Finding("evaluators", "wrong", requirements.explain(absent))
     yield _endpoint(settings)
-    if settings.judge_budget_url and not settings.judge_budget_url.startswith("unix:"):
+    if is_server(settings.judge_ledger) and not settings.judge_ledger.startswith("unix:"):
         yield _shared_budget(settings)
     # The worker's settings are above this folder; its variable is the one that its container has.
     address = settings.transport or os.environ.get("RAGTRACE_WORKER_SOURCE", "")
@@ -184,7 +185,9 @@ def _endpoint(settings: Settings) -> Finding:
         return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
     try:
         parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
-        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if settings.otlp_protocol == "grpc" else 4318)
+        port = parts.port or {"https": 443}.get(
+            parts.scheme, 4317 if os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" else 4318
+        )
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
             return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")
     except (OSError, ValueError) as error:
@@ -197,11 +200,11 @@ def _endpoint(settings: Settings) -> Finding:
 
 def _shared_budget(settings: Settings) -> Finding:
     """Whether the server of the shared budget accepts connections. Its password is not shown."""
-    parts = urlsplit(settings.judge_budget_url)
+    parts = urlsplit(settings.judge_ledger)
     try:
         host, port = parts.hostname or "localhost", parts.port or 6379
         with socket.create_connection((host, port), timeout=2.0):
-            return Finding("judge_budget_url", "ok", f"{host}:{port} accepts connections")
+            return Finding("judge_ledger", "ok", f"{host}:{port} accepts connections")
     except (OSError, ValueError) as error:
         why = f"{parts.hostname} does not answer ({error}); until it does, the judge is not asked"
-        return Finding("judge_budget_url", "wrong", why)
+        return Finding("judge_ledger", "wrong", why)

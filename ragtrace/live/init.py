@@ -104,7 +104,7 @@ def init(
     and all calls of what it returns, and of `ragtrace`, still work.
     """
     if child_process.is_child():
-        return Runtime(Settings(enabled=False, langchain=False, llama_index=False), Pipeline(()), Parts())
+        return Runtime(Settings(enabled=False, frameworks=()), Pipeline(()), Parts())
     if isinstance(redact, str):
         options["redact"] = redact
     settings = load(options, file=settings_file)
@@ -143,7 +143,7 @@ def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tu
 
     Raises SettingError and MissingExtraError as `init` does.
     """
-    settings = replace(settings, source="callbacks", langchain=False, llama_index=False)
+    settings = replace(settings, source="callbacks", frameworks=())
     settings, sanitizer = redact_texts(settings, None)
     redact_with(sanitizer.redact and sanitizer.text)
     checks = _suite(settings)
@@ -211,12 +211,12 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         (*sinks, *(part for part in parts if part is not None)),
         sampler=sampler,
         limits=Limits(
-            settings.queue_items, settings.queue_bytes, settings.batch, settings.batch_wait, settings.workers
+            items=settings.queue_items, batch=settings.batch, wait=settings.batch_wait, workers=max(1, settings.workers)
         ),
         observers=() if metrics is None else (metrics.observe_request,),
         cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
-        isolated_names=[check.name for check in checks if settings.isolate and child_process.can_isolate(check)],
+        isolated_names=[check.name for check in checks if settings.workers and child_process.can_isolate(check)],
         environment=for_evaluators(settings),
         adjust=_with_store(calibration, store),
         on_loaded=None if hold is None else hold.begin,
@@ -250,10 +250,7 @@ def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink 
         strata=_strata(settings),
         directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
         judge=JudgeLimits(
-            settings.judge_model,
-            settings.judge_budget_hour,
-            settings.judge_budget_day,
-            shared=bool(settings.judge_budget_file or settings.judge_budget_url),
+            settings.judge_model, settings.judge_budget_hour, settings.judge_budget_day, bool(settings.judge_ledger)
         ),
     )
 
@@ -333,8 +330,7 @@ def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
 def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
     """The settings with a file for the judge's spending, if they name none, and a function that removes the file. Each
     worker evaluates in a process of its own, and a child that hangs is replaced, but all of them share one budget."""
-    place = settings.judge_store or settings.judge_budget_file or settings.judge_budget_url
-    if place or not any(check.asks_judge for check in checks):
+    if settings.judge_store or settings.judge_ledger or not any(check.asks_judge for check in checks):
         return settings, lambda: None
     folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
 
@@ -342,7 +338,7 @@ def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Set
         if os.getpid() == owner:  # not in a forked worker that ends before the others
             shutil.rmtree(folder, ignore_errors=True)
 
-    return replace(settings, judge_budget_file=os.path.join(folder, "spending")), remove
+    return replace(settings, judge_ledger=os.path.join(folder, "spending")), remove
 
 
 def _capture(settings: Settings, sanitizer: Sanitizer) -> ContentPolicy:
@@ -362,7 +358,7 @@ def _capture(settings: Settings, sanitizer: Sanitizer) -> ContentPolicy:
 def _sampler(settings: Settings) -> sampling.Sampler:
     sampler = sampling.ratio(settings.sample)
     if settings.sample_per_second:
-        limit = sampling.rate_limit(settings.sample_per_second, settings.sample_burst or None)
+        limit = sampling.rate_limit(settings.sample_per_second)
         sampler = limit if settings.sample == 1.0 else sampling.all_of(sampler, limit)
     always = [sampling.errors()] if settings.sample_errors else []
     if settings.sample_slower_than:

@@ -130,7 +130,8 @@ def record(
     """
     require("opentelemetry.sdk", "otlp", "ragtrace.testing.record")
     recording = Recording(evaluators)
-    settings = Settings(app="test", env="test", langchain=langchain, llama_index=llama_index)
+    frameworks = ("langchain",) * langchain + ("llama_index",) * llama_index
+    settings = Settings(app="test", env="test", frameworks=frameworks)
     capture = ContentPolicy.of(True, openinference=True, tags=frozenset(), sanitizer=Sanitizer(None))
     parts = Parts(telemetry=_Memory(_provider(recording)), feedback=_FeedbackList(recording.feedback))
     runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), parts)

@@ -327,7 +327,7 @@ def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None)
     manual.set_recorder(_manual_recorder(runtime, capture) if on else None)
     for name, framework, module, attribute in _ADAPTERS:
         if (
-            not getattr(runtime.settings, name)
+            name not in runtime.settings.frameworks
             or runtime.settings.source == "spans"
             or importlib.util.find_spec(framework) is None
         ):

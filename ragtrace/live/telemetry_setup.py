@@ -61,9 +61,8 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
     from ragtrace_otlp.provider import current_provider
 
     options: dict[str, Any] = {
-        "hold": HoldLimits(settings.hold_spans, settings.hold_bytes, settings.hold_seconds),
-        "form": ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer),
-        "events": settings.events,
+        "hold": HoldLimits(seconds=settings.hold_seconds),
+        "form": ScoreFormat(settings.openinference, settings.explanations, sanitizer),
         "redact_others": sanitizer if settings.redact_others else None,
     }
     existing = tracer_provider or (None if has_destination else current_provider())
@@ -73,7 +72,6 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
         app=settings.app,
         env=settings.env,
         endpoint=settings.otlp_endpoint or None,
-        protocol=settings.otlp_protocol,
         spans_file=settings.spans_file or None,
         publisher=_publisher(settings),
         **options,

@@ -15,8 +15,9 @@ from typing import Any
 from ragtrace.settings.section import PREFIX, Section
 from ragtrace.settings.value_forms import (
     check_address,
-    check_budget_url,
     check_engine,
+    check_frameworks,
+    check_ledger,
     check_regions,
     evaluator_shares,
     prices,
@@ -38,6 +39,8 @@ __all__ = [
 _MAIN_REGIONS = "US GB DE FR ES IT NL BE AT CH PT PL SE IE AU BR MX IN CN JP"
 PHONE_REGIONS = tuple(_MAIN_REGIONS.split())
 """The default of `phone_regions`."""
+FRAMEWORKS = ("langchain", "llama_index")
+"""The frameworks that can be instrumented."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,6 @@ class Settings:
     """Share of the requests that is evaluated, before the rate limit."""
     sample_per_second: float = 1.0
     """Requests evaluated a second on average at most; 0 for no limit."""
-    sample_burst: float = 0.0
-    """Requests above that rate that a quiet time saves up; 0 for twenty seconds' worth, at least 20."""
     sample_errors: bool = True
     """Evaluate every request that ended in an error."""
     sample_slower_than: float = 0.0
@@ -90,8 +91,6 @@ class Settings:
     redact_key: str = ""
     """Name of the environment variable, or of the file, that holds a key of 16 characters or more. With it the ids of
     users and sessions leave as keyed hashes in every mode; `hash` needs it."""
-    redact_seconds: float = 0.25
-    """Seconds that a function of the application may take to redact one text; what takes longer is not exported."""
     openinference: bool = True
     """OpenInference's attributes beside OpenTelemetry's."""
 
@@ -99,10 +98,8 @@ class Settings:
     """Where requests come from: `callbacks` of the frameworks; `spans` that OpenInference, OpenLLMetry, OpenTelemetry's
     own instrumentation, Langfuse or the application itself records; `auto` for callbacks, and for the spans of other
     libraries where ragtrace does not trace itself. See [other-tracers.md](other-tracers.md)."""
-    langchain: bool = True
-    """Instrument LangChain where it is installed."""
-    llama_index: bool = True
-    """Instrument LlamaIndex where it is installed."""
+    frameworks: tuple[str, ...] = FRAMEWORKS
+    """The frameworks whose callbacks are instrumented, where they are installed: `langchain`, `llama_index`."""
 
     otlp_endpoint: str = ""
     """Where spans and events go. Empty for the application's TracerProvider, and without one for what
@@ -116,12 +113,6 @@ class Settings:
     transport_keys: str = ""
     """Name of the file, or of the environment variable, with the keys of sealed traces, one for each day, as
     `ragtrace transport-keys` makes them: for applications that seal and for workers that read."""
-    otlp_protocol: str = ""
-    """`http/protobuf` or `grpc`. Empty for OTEL_EXPORTER_OTLP_PROTOCOL; without it `grpc` on port 4317 and
-    `http/protobuf` elsewhere."""
-    events: bool = True
-    """Send log records: each score as an event `gen_ai.evaluation.result`, and the content events of
-    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. OTEL_LOGS_EXPORTER=none turns them off, too."""
     spans_file: str = ""
     """A file that gets every span as a line of JSON, beside an endpoint or without one."""
     phoenix_url: str = ""
@@ -147,33 +138,24 @@ class Settings:
     prometheus_host: str = "127.0.0.1"
     """Address that /metrics listens on."""
     model_prices: tuple[str, ...] = ()
-    """What the application's models cost, for `ragtrace_cost_usd_total`: items `model=INPUT/OUTPUT` in US dollars for a
-    million tokens, e.g. `gpt-4o-mini=0.15/0.60`."""
+    """What models cost: items `model=INPUT/OUTPUT` in US dollars for a million tokens, e.g. `gpt-4o-mini=0.15/0.60`.
+    `ragtrace_cost_usd_total` counts the application's models. The judge's model, by the name that `judge_model` has,
+    needs one where litellm lists none: without a price it is refused, and `0/0` says that it costs nothing."""
 
     hold_seconds: float = 20.0
     """How long a sampled request's root span is held back for its scores, counted from when the evaluators have loaded
     their models."""
-    hold_spans: int = 2_000
-    """Root spans held back at the same time."""
-    hold_bytes: int = 64 * 1024 * 1024
-    """What they may take together."""
-    score_prefix: str = "gen_ai.evaluation"
-    """Prefix of the score attributes on root spans."""
 
     queue_items: int = 2_000
     """Requests that wait for evaluation at most; a further one is dropped and counted."""
-    queue_bytes: int = 64 * 1024 * 1024
-    """Text that waits at most."""
     batch: int = 16
     """Requests evaluated together."""
     batch_wait: float = 0.25
     """How long a request waits for company at most."""
     workers: int = 1
-    """Threads that evaluate; each has a child process of its own."""
-    isolate: bool = True
-    """Run evaluators that have an importable name (built in, entry point, `module:attribute`) in a process of their
-    own: the application's threads never wait for them, and one that crashes does not end the application. Evaluators
-    given as objects run in a thread."""
+    """Threads that evaluate. Each has a child process of its own for the evaluators with an importable name (built in,
+    entry point, `module:attribute`): the application's threads never wait for them, and one that crashes does not end
+    the application. Evaluators given as objects run in the thread. With 0 all run in one thread of the application."""
     exit_seconds: float = 5.0
     """How long a process that ends may still evaluate what waits, counted from when the evaluators have loaded their
     models. After a SIGTERM it counts at once."""
@@ -217,17 +199,9 @@ class Settings:
     """Requests to the judge at the same time."""
     judge_max_tokens: int = 1_024
     """Tokens that the judge may answer with."""
-    judge_structured: str = "auto"
-    """How the judge is asked for JSON: `schema`, `object`, `none`; `auto` begins with a schema where litellm knows that
-    the model takes one, and steps back when the server refuses."""
     judge_redact: str = ""
     """How the texts that the judge reads are redacted: a mode of `redact`, `module:attribute`, or `off` for a server
     of your own; empty for the same as `redact`."""
-    judge_price_input: float = -1.0
-    """US dollars for a million tokens of prompt; -1 for litellm's list. A model without a price is refused: 0 says that
-    it costs nothing."""
-    judge_price_output: float = -1.0
-    """US dollars for a million tokens of answer."""
     judge_budget_hour: float = 1.0
     """US dollars that the judge may spend in an hour, by the clock; it is never exceeded."""
     judge_budget_day: float = 10.0
@@ -235,14 +209,11 @@ class Settings:
     judge_store: str = ""
     """A file (SQLite) with the judge's answers and spending, for all processes that name it; empty to keep answers in
     each process that evaluates."""
-    judge_budget_file: str = ""
-    """A file (SQLite) with the judge's spending alone, for all processes that name it; empty for judge_store, or where
-    that is empty, for a file of `init`'s own, which its processes share and which is removed at the end."""
-    judge_budget_url: str = ""
-    """A Redis server with the judge's spending, for processes of many machines:
-    `redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET`. All that name the same server, database and BUDGET share one
-    budget. While the server does not answer, the judge is not asked. Empty for none. See
-    [judge.md](judge.md#one-budget-for-many-machines)."""
+    judge_ledger: str = ""
+    """Where the judge's spending alone is counted, for all processes that name it: a file (SQLite), or for many
+    machines a Redis server, `redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET`. While the server does not answer, the
+    judge is not asked. Empty for judge_store, or where that is empty, for a file of `init`'s own, which its processes
+    share and which is removed at the end. See [judge.md](judge.md#one-budget-for-many-machines)."""
     judge_prompt: str = ""
     """The prompt of the evaluator `judge`, with {question} {expected_answer} {context} {actual_answer}, answered with
     true or false."""
@@ -265,35 +236,26 @@ class Settings:
 
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "otlp_protocol": ("", "http/protobuf", "grpc"),
     "source": ("auto", "callbacks", "spans"),
     "transport_privacy": ("inline", "sealed", "claim_check"),
-    "judge_structured": ("auto", "schema", "object", "none"),
     "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sample": (0.0, 1.0),
     "sample_per_second": (0.0, float("inf")),
     "head_sample": (1e-9, 1.0),
-    "sample_burst": (0.0, float("inf")),
     "sample_slower_than": (0.0, float("inf")),
     "prometheus_port": (-1, 65_535),
     "hold_seconds": (0.0, 3_600.0),
-    "hold_spans": (0, 10_000_000),
-    "hold_bytes": (0, float("inf")),
     "queue_items": (1, 10_000_000),
-    "queue_bytes": (1, float("inf")),
     "batch": (1, 10_000),
     "batch_wait": (0.0, 60.0),
-    "workers": (1, 64),
+    "workers": (0, 64),
     "exit_seconds": (0.0, 600.0),
-    "redact_seconds": (0.001, 60.0),
     "judge_timeout": (0.1, 3_600.0),
     "judge_retries": (0, 20),
     "judge_concurrency": (1, 1_000),
     "judge_max_tokens": (1, 1_000_000),
-    "judge_price_input": (-1.0, 1_000_000.0),
-    "judge_price_output": (-1.0, 1_000_000.0),
     "judge_budget_hour": (0.0, float("inf")),
     "judge_budget_day": (0.0, float("inf")),
     "cascade_band": (0.0, 1.0),
@@ -313,7 +275,8 @@ _SECTION = Section(
         "pii_engine": check_engine,
         "model_prices": prices,
         "phone_regions": check_regions,
-        "judge_budget_url": check_budget_url,
+        "frameworks": check_frameworks,
+        "judge_ledger": check_ledger,
         "judge_api_base": check_address,
         "otlp_endpoint": check_address,
         "transport": check_address,
@@ -342,6 +305,7 @@ _OF_EVALUATORS = (
     "leaks_from_context",
     "likelihood_model",
     "judge_",
+    "model_prices",
     "redact",
     "g_eval_",
     "cascade_",

@@ -84,14 +84,28 @@ def check_address(address: str, where: str) -> None:
         raise SettingError(f"{where} is no address of a server; give one like http://localhost:4318")
 
 
-def check_budget_url(url: str, where: str) -> None:
+def is_server(place: str) -> bool:
+    """Whether a `judge_ledger` is the address of a server, also one without its scheme, and no file."""
+    return "://" in place or bool(re.fullmatch(r"[^/\\]+:\d+", place))
+
+
+def check_ledger(place: str, where: str) -> None:
     """Raise SettingError for an address that is not one of a Redis server."""
-    check_address(url, where)
-    if url and not re.match(r"(?:rediss?|unix)://.", url):  # not quoted: it may hold a password
+    if not is_server(place):
+        return
+    check_address(place, where)
+    if not re.match(r"(?:rediss?|unix)://.", place):  # not quoted: it may hold a password
         raise SettingError(
             f"{where} is not the address of a Redis server; give redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET, with "
             "rediss:// for TLS or unix:// for a socket"
         )
+
+
+def check_frameworks(names: Sequence[str], where: str) -> None:
+    """Raise SettingError for a framework that cannot be instrumented."""
+    for name in names:
+        if name not in ("langchain", "llama_index"):
+            raise SettingError(f"{where} has {name!r}; give langchain, llama_index, both or neither")
 
 
 def check_regions(regions: Sequence[str], where: str) -> None:

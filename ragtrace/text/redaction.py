@@ -135,7 +135,7 @@ class TimeLimited:
     further texts fail at once: a function that hangs costs the application no more than these three.
     """
 
-    def __init__(self, function: Callable[[str], str], seconds: float, pause: float = 30.0) -> None:
+    def __init__(self, function: Callable[[str], str], seconds: float = 0.25, pause: float = 30.0) -> None:
         self._function, self._seconds, self._pause = function, seconds, pause
         self._reset()
         after_fork(self._reset)

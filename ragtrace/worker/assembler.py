@@ -26,7 +26,7 @@ from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.open_traces import Ended, OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.span_counts import SpanCounts
-from ragtrace.worker.worker_settings import WorkerSettings
+from ragtrace.worker.worker_settings import MOST_ATTRIBUTES, WorkerSettings
 
 _log = logging.getLogger("ragtrace.worker")
 _TICK = 0.05
@@ -154,7 +154,7 @@ class Assembler:
         for resource, scope, span in spans_in(request):
             if resource is not before:
                 before, service = resource, service_of(resource)
-            if len(span.attributes) > self._settings.span_attributes:
+            if len(span.attributes) > MOST_ATTRIBUTES:
                 unread += 1
                 continue
             records.append(record_from(span, scope.name, service))

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtrace.capture.spans.request_body import PROTOBUF, IntakeError
 from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
-from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
+from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, WorkerSettings, split_address
 
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
 _THREADS = 8
@@ -43,7 +43,7 @@ class GrpcReceiver:
             ThreadPoolExecutor(_THREADS, thread_name_prefix="ragtrace-grpc"),
             maximum_concurrent_rpcs=_CALLS,
             options=[
-                ("grpc.max_receive_message_length", settings.body_bytes),
+                ("grpc.max_receive_message_length", BODY_BYTES),
                 ("grpc.so_reuseport", 0),  # a second worker on the port is an error, and does not share it
             ],
         )
@@ -97,7 +97,7 @@ class GrpcReceiver:
         try:
             return next(messages)
         except (StopIteration, grpc.RpcError):
-            limit = self._settings.body_bytes
+            limit = BODY_BYTES
             message = f"no message came with the call: it has more than {limit} bytes, or its sender went away"
             raise IntakeError(400, "incomplete", message) from None
 
@@ -105,7 +105,7 @@ class GrpcReceiver:
         code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)
         if error.status in (BUSY, UNAVAILABLE):
             delay = Duration()
-            delay.FromMilliseconds(int(self._settings.retry_seconds * 1000))
+            delay.FromSeconds(RETRY_SECONDS)
             info = RetryInfo(retry_delay=delay)
             packed = AnyMessage()
             packed.Pack(info)

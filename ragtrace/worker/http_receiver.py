@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
@@ -17,11 +15,11 @@ from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from ragtrace.base.bounded_protocol import bounded_protocol
+from ragtrace.base.bounded_protocol import ConnectionLimits, bounded_protocol
 from ragtrace.capture.spans.request_body import JSON, PROTOBUF, IntakeError
 from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
-from ragtrace.worker.worker_settings import Senders, WorkerSettings, split_address
+from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, WorkerSettings, split_address
 
 _TRACES = "/v1/traces"
 _THREADS = 8
@@ -35,12 +33,8 @@ _Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 _Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True)
-class _ConnectionLimits:
-    head_seconds: float = 65.0
-    """Senders keep a connection open between two exports."""
-    write_seconds: float = 30.0
-    connections: int = 1_024
+_LIMITS = ConnectionLimits(head_seconds=65.0, write_seconds=30.0, connections=1_024)
+"""Senders keep a connection open between two exports."""
 
 
 class HttpReceiver:
@@ -75,7 +69,7 @@ class HttpReceiver:
                 port=port,
                 interface="asgi3",
                 loop="asyncio",
-                http=bounded_protocol(_ConnectionLimits()),
+                http=bounded_protocol(_LIMITS),
                 h11_max_incomplete_event_size=65_536,
                 ws="none",
                 lifespan="off",
@@ -144,8 +138,8 @@ class HttpReceiver:
         if not self._intake.is_open:
             raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._settings.body_bytes:
-            raise IntakeError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
+        if not length.isdecimal() or int(length) > BODY_BYTES:
+            raise IntakeError(413, "too_large", f"the body has more than {BODY_BYTES} bytes")
         if self._under_way >= _REQUESTS or self._bytes > self._settings.bytes / 2:
             raise IntakeError(UNAVAILABLE, "requests", "too many requests are under way")
 
@@ -173,8 +167,8 @@ class HttpReceiver:
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             self._bytes += len(chunks[-1])
-            if size > self._settings.body_bytes:
-                raise IntakeError(413, "too_large", f"the body has more than {self._settings.body_bytes} bytes")
+            if size > BODY_BYTES:
+                raise IntakeError(413, "too_large", f"the body has more than {BODY_BYTES} bytes")
             if not message.get("more_body", False):
                 return
             if self._bytes > self._settings.bytes:
@@ -194,7 +188,7 @@ class HttpReceiver:
     async def _refuse(self, send: _Send, error: IntakeError, kind: str) -> None:
         headers: list[tuple[bytes, bytes]] = []
         if error.status in (BUSY, UNAVAILABLE):
-            headers.append((b"retry-after", str(math.ceil(self._settings.retry_seconds)).encode()))
+            headers.append((b"retry-after", str(RETRY_SECONDS).encode()))
         if error.status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         if error.status == 405:

@@ -13,7 +13,7 @@ from ragtrace.capture.spans.request_body import IntakeError, decode, decompress
 from ragtrace.worker.buffer import Buffer
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces, size_of
 from ragtrace.worker.span_counts import SpanCounts
-from ragtrace.worker.worker_settings import WorkerSettings
+from ragtrace.worker.worker_settings import BODY_BYTES, WorkerSettings
 
 _log = logging.getLogger("ragtrace.worker")
 BUSY, UNAVAILABLE = 429, 503
@@ -60,7 +60,7 @@ class Intake:
     def take(self, body: bytes, coding: str, kind: str, sender: str) -> int:
         """Decode the body of a request and accept it; see `accept`. Raises IntakeError for a bad one, too."""
         try:
-            return self.accept(decode(decompress(body, coding, self.settings.body_bytes), kind), sender)
+            return self.accept(decode(decompress(body, coding, BODY_BYTES), kind), sender)
         except IntakeError:
             raise
         except Exception as error:

@@ -17,7 +17,7 @@ from ragtrace.worker.message_buffer import MessageBuffer
 from ragtrace.worker.open_traces import OpenTrace, size_of
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.stored_contents import StoredContents, payload_with_ids
-from ragtrace.worker.worker_settings import WorkerSettings
+from ragtrace.worker.worker_settings import BODY_BYTES, WorkerSettings
 from ragtrace_brokers.message import (
     HEADER_CONTENT,
     HEADER_PROBABILITY,
@@ -170,7 +170,7 @@ class MessageSource:
         if HEADER_CONTENT in message.headers:
             self._open_stored(message)
             return
-        division = divide(read_message(message, self._settings.body_bytes, self._keys))
+        division = divide(read_message(message, BODY_BYTES, self._keys))
         if not division.pieces:
             raise UnreadableMessageError(f"empty: none of its {division.spans} spans has valid ids")
         ids = [piece.trace_id for piece in division.pieces]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ragtrace.capture.spans.pieces import SpanGroup, without_spans
 from ragtrace.records import Trace
-from ragtrace.worker.worker_settings import WorkerSettings
+from ragtrace.worker.worker_settings import MOST_TRACES, WorkerSettings
 
 _REMEMBERED = 20_000
 """Ended traces whose spans are remembered, the latest."""
@@ -133,7 +133,7 @@ class OpenTraces:
         self._count += 1
         trace = self._traces[trace_id] = OpenTrace(trace_id, now, now, sender, number=self._count)
         heapq.heappush(self._due, (now + self._settings.longest_seconds, trace.number, trace_id))
-        if len(self._traces) > self._settings.open_traces:
+        if len(self._traces) > MOST_TRACES:
             _, oldest = self._traces.popitem(last=False)
             self._surplus.append(self._remember(oldest))
         return trace

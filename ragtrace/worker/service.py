@@ -35,7 +35,7 @@ from ragtrace_brokers.broker_adapters import open_publisher, open_transport
 from ragtrace_brokers.message import TransportOptions
 from ragtrace_brokers.seal import keys_to_publish, keys_to_read
 from ragtrace_otlp.destination import Destination, make_destination
-from ragtrace_otlp.environment import OtlpTarget
+from ragtrace_otlp.environment import OtlpTarget, is_off
 from ragtrace_otlp.scores import ScoreFormat
 
 _log = logging.getLogger("ragtrace.worker")
@@ -120,17 +120,16 @@ class Worker:
 
     def _connect(self, settings: Settings, sanitizer: Sanitizer) -> tuple[WorkerTelemetry, Settings]:
         """What brings the evaluations to the spans."""
-        target = OtlpTarget(settings.otlp_endpoint, settings.otlp_protocol)
-        form = ScoreFormat(settings.score_prefix, settings.openinference, settings.explanations, sanitizer)
+        target = OtlpTarget(settings.otlp_endpoint)
+        form = ScoreFormat(settings.openinference, settings.explanations, sanitizer)
         is_relay = bool(settings.transport)
-        has_events = settings.events and not is_relay
         if is_relay:
             spans: Destination | None = _publisher(settings)
         else:
             spans = make_destination("traces", target) if self.options.spans else None
         onward = Onward(
             spans,
-            make_destination("logs", target) if has_events else None,
+            None if is_relay or is_off("logs") else make_destination("logs", target),
             self._outbox,
             form,
             sanitizer if settings.redact_others else None,

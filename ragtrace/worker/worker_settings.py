@@ -15,6 +15,16 @@ from ragtrace_brokers.address import parse_address
 GRPC, HTTP = "127.0.0.1:4317", "127.0.0.1:4318"
 
 
+BODY_BYTES = 20 * 1024 * 1024
+"""The longest body of a request, also after decompression."""
+RETRY_SECONDS = 2
+"""When senders that are refused for a while are asked to come again."""
+MOST_TRACES = 10_000
+"""Traces that have not ended at most; one more ends the oldest."""
+MOST_ATTRIBUTES = 5_000
+"""A span with more attributes is passed on, and not read."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """Durations are in seconds, sizes in bytes."""
@@ -55,17 +65,9 @@ class WorkerSettings:
     and of which a server's or consumer's span has arrived, ends after six times as long."""
     longest_seconds: float = 300.0
     """A trace ends in any case so long after its first span arrived."""
-    open_traces: int = 10_000
-    """Traces that have not ended at most; one more ends the oldest."""
     bytes: int = 256 * 1024 * 1024
     """Bytes of spans, encoded, that the worker holds at most, in memory and in the buffer. Above them senders are asked
     to come again later. Where more than half is taken, no sender may have more than half."""
-    body_bytes: int = 20 * 1024 * 1024
-    """The longest body of a request, also after decompression."""
-    span_attributes: int = 5_000
-    """A span with more attributes is passed on, and not read."""
-    retry_seconds: float = 2.0
-    """When senders that are refused for a while are asked to come again."""
     exit_seconds: float = 15.0
     """How long the worker, when it is asked to stop, may finish what is open."""
 
@@ -106,11 +108,7 @@ _SECTION = Section(
     bounds={
         "quiet_seconds": (0.0, 3_600.0),
         "longest_seconds": (0.1, 86_400.0),
-        "open_traces": (1, 10_000_000),
         "bytes": (1_000_000, math.inf),
-        "body_bytes": (1_000, 1 << 30),
-        "span_attributes": (1, 1_000_000),
-        "retry_seconds": (0.1, 3_600.0),
         "exit_seconds": (0.0, 600.0),
         "visibility_seconds": (1.0, 43_200.0),
         "in_flight": (1, 100_000),

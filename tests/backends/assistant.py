@@ -131,7 +131,6 @@ def main() -> None:
     ragtrace.init(
         app=os.environ["APP"],
         otlp_endpoint=os.environ["RECEIVER"],
-        events=False,
         evaluators=[names_its_years],
         capture_content=True,
         sample_per_second=0,

@@ -19,7 +19,7 @@ TRACES = 20
 
 def _settings(server: Server, backend: str, folder: Path) -> dict[str, Any]:
     own = {"buffer": str(folder / "buffer.db")}
-    return {"own": own, "behind": server.url, f"{backend}_url": server.url, "events": False}
+    return {"own": own, "behind": server.url, f"{backend}_url": server.url}
 
 
 def _traces() -> dict[str, str]:

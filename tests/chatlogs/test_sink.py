@@ -131,8 +131,8 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     path = tmp_path / "chat.db"
     runtime = ragtrace.init(
-        store=str(path), store_key="THE_KEY", app="help", env="test", evaluators=[long_enough], isolate=False,
-        langchain=False, llama_index=False, sample_per_second=0,
+        store=str(path), store_key="THE_KEY", app="help", env="test", evaluators=[long_enough], workers=0,
+        frameworks=(), sample_per_second=0,
     )  # fmt: skip
     try:
         assert runtime.pipeline.submit(make_trace(query="secretly", facts=Facts(user_id="u1")))
@@ -158,7 +158,7 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_wrong_settings_are_told_at_the_start(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     """What waiting does not mend is an error of `init`."""
     with pytest.raises(SettingError, match=said):
-        ragtrace.init(**{"store": str(tmp_path / "s.db"), "langchain": False, "llama_index": False, **given})
+        ragtrace.init(**{"store": str(tmp_path / "s.db"), "frameworks": (), **given})
 
 
 def test_the_queue_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

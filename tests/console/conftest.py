@@ -14,6 +14,7 @@ from argon2 import PasswordHasher
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from ragtrace.base.bounded_protocol import ConnectionLimits
 from ragtrace.console import accounts, server, sessions, tokens
 from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs.store import Store, open_store
@@ -147,7 +148,9 @@ def evil(console: Console) -> Console:
 
 
 @contextmanager
-def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[str]:
+def served(
+    store: Store, settings: ConsoleSettings | None = None, limits: ConnectionLimits | None = None
+) -> Iterator[str]:
     """A real server over a real socket; its address."""
-    with server.served(store, replace(settings or ConsoleSettings(), port=0)) as url:
+    with server.served(store, replace(settings or ConsoleSettings(), port=0), limits or ConnectionLimits()) as url:
         yield url

@@ -646,14 +646,14 @@ def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> No
     file = tmp_path / "ragtrace.toml"
     file.write_text(
         'app = "shop"\n[console]\nport = 8500\nurl = "https://logs.example.org/"\nidle_hours = 2\n'
-        'unmasked_roles = ["admin"]\nhosts = ["logs"]\nconnections = 40\n[console.oidc]\n'
+        'unmasked_roles = ["admin"]\nhosts = ["logs"]\n[console.oidc]\n'
         'issuer = "https://id.example.org"\nclient_id = "c"\nclaim = "groups"\nroles = {"staff" = "viewer"}\n'
     )
     environ = {"RAGTRACE_CONSOLE_IDLE_HOURS": "3", "RAGTRACE_CONSOLE_OIDC_CLIENT_SECRET": "s3cret"}
     settings = load_console({"port": 8600, "host": None}, environ, file)
     assert settings == ConsoleSettings(
         port=8600, url="https://logs.example.org", idle_hours=3.0, unmasked_roles=frozenset({"admin"}), hosts=("logs",),
-        connections=40, oidc=Oidc("https://id.example.org", "c", "s3cret", "groups", {"staff": "viewer"}),
+        oidc=Oidc("https://id.example.org", "c", "s3cret", "groups", {"staff": "viewer"}),
     )  # fmt: skip
 
 

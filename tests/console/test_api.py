@@ -312,7 +312,7 @@ def test_without_verdicts_or_a_file_nothing_is_put_in_force(shop: Console) -> No
     assert few.status_code in (409, 422)
     none = ada.post("/api/evaluators/relevance/calibrations", json={"activate": True})
     assert none.status_code == 409
-    assert "--calibration" in none.json()["detail"]
+    assert "calibration_file" in none.json()["detail"]
     assert ada.post("/api/calibrations/1/activate").status_code == 409
 
 

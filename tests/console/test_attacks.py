@@ -24,7 +24,6 @@ from ragtrace.console import visible_content as console_content
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
-from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.review.feedback import add_feedback
 from ragtrace.console.review.queue import submit
 from ragtrace.errors import StoreError
@@ -651,7 +650,7 @@ def test_it_does_not_answer_to_other_names(store: Store, host: str) -> None:
 
 
 def test_the_names_it_answers_to(console: Console) -> None:
-    """localhost, loopback addresses, that of --url and of --allow-host, in any case and with any port."""
+    """localhost, loopback addresses, those of the settings url and hosts, in any case and with any port."""
     outside = console.with_settings(url="https://logs.example.org", hosts=("other",), host="0.0.0.0")
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8400", "localhost."):
         assert console.stranger().get("/healthz", headers={"host": host}).status_code == 200, host
@@ -789,9 +788,11 @@ def test_a_body_that_says_it_is_too_long_is_not_read(console: Console) -> None:
         assert answer.status_code == 413, length
 
 
-def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console) -> None:
+def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million bytes, and twenty for labels; then 413."""
-    small = Console(console.store, ConsoleSettings(body_bytes=10_000, import_bytes=50_000)).signed_in("ada")
+    monkeypatch.setattr(guards, "BODY_BYTES", 10_000)
+    monkeypatch.setattr(guards, "IMPORT_BYTES", 50_000)
+    small = Console(console.store).signed_in("ada")
 
     def parts(count: int) -> Iterator[bytes]:
         yield from [b" " * 1_000] * count

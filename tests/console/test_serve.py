@@ -20,7 +20,8 @@ import pytest
 from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ragtrace.console import accounts, tokens
+from ragtrace.base.bounded_protocol import ConnectionLimits
+from ragtrace.console import accounts, guards, tokens
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.problems import Catching
@@ -50,8 +51,7 @@ def rest(connection: socket.socket) -> bytes:
 def test_slow_heads_do_not_keep_others_out(store: Store) -> None:
     """Slowloris: as many connections as there may be, each sending its head byte by byte; others are served, and the
     slow ones are let go."""
-    settings = ConsoleSettings(connections=40, head_seconds=2.0)
-    with served(store, settings) as url:
+    with served(store, limits=ConnectionLimits(connections=40, head_seconds=2.0)) as url:
         slow = [dial(url) for _ in range(60)]
         try:
             for connection in slow:
@@ -67,7 +67,7 @@ def test_slow_heads_do_not_keep_others_out(store: Store) -> None:
 
 def test_idle_connections_end(store: Store) -> None:
     """One that says nothing, and one that says nothing after its first request but a part of the next."""
-    with served(store, ConsoleSettings(head_seconds=0.5)) as url:
+    with served(store, limits=ConnectionLimits(head_seconds=0.5)) as url:
         with closing(dial(url)) as silent:
             assert rest(silent) == b""
         with closing(dial(url)) as second:
@@ -79,9 +79,10 @@ def test_idle_connections_end(store: Store) -> None:
             assert rest(second) == b""
 
 
-def test_a_body_that_does_not_come_is_408(store: Store) -> None:
-    """After `body_seconds`, however little comes in between."""
-    with served(store, ConsoleSettings(body_seconds=0.5)) as url, closing(dial(url)) as slow:
+def test_a_body_that_does_not_come_is_408(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `BODY_SECONDS`, however little comes in between."""
+    monkeypatch.setattr(guards, "BODY_SECONDS", 0.5)
+    with served(store) as url, closing(dial(url)) as slow:
         slow.sendall(HEAD % b"/api/views" + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
         assert rest(slow).startswith(b"HTTP/1.1 408 ")
         assert httpx.get(url + "/healthz").status_code == 200
@@ -138,7 +139,7 @@ def test_a_client_that_does_not_read_is_let_go(store: Store) -> None:
     """It cannot hold an answer, and with it a connection, for ever."""
     accounts.local(store)
     store.write([evil_evaluation(number) for number in range(200)], [faithfulness])
-    with served(store, ConsoleSettings(write_seconds=0.5)) as url:
+    with served(store, limits=ConnectionLimits(write_seconds=0.5)) as url:
         parts = urlsplit(url)
         with closing(socket.socket()) as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -288,7 +289,6 @@ def test_serve_says_what_is_wrong(tmp_path: Path) -> None:
             (["--store", file, "--port", port], "cannot be listened on"),
             (["--port", "0"], "--store"),
             (["--store", file, "--host", "0.0.0.0", "--port", "0"], "ragtrace user add"),
-            (["--store", file, "--unmasked-roles", "root"], "no role"),
             (["--store", "mysql://x/y"], "sqlite"),
         ):
             command = [sys.executable, "-m", "ragtrace", "serve", *options]

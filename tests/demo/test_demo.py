@@ -20,7 +20,7 @@ from ragtrace.console.chatlogs.store import open_store
 def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
     """Run it in a process of its own; what it said, and the spans."""
     spans = tmp_path / "spans.jsonl"
-    command = [sys.executable, "-m", "ragtrace", "demo", "--plain", "--metrics-port", "0", "--rate", "0"]
+    command = [sys.executable, "-m", "ragtrace", "demo", "--metrics-port", "0", "--rate", "0"]
     done = subprocess.run(
         [*command, "--spans", str(spans), *arguments], capture_output=True, text=True, cwd=tmp_path, check=False
     )
@@ -65,14 +65,6 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert own == root["attributes"].get("gen_ai.evaluation.answer_relevance.score")
 
 
-def test_no_content_leaves_without_capture(tmp_path: Path) -> None:
-    """With --no-capture-content the spans hold no question, answer or passage, and are scored all the same."""
-    _, spans = demo(tmp_path, "--requests", "2", "--sample", "1", "--no-capture-content")
-    text = json.dumps([s["attributes"] for s in spans])
-    assert not any(question in text for question in traffic.QUESTIONS)
-    assert "gen_ai.evaluation.groundedness.score" in text
-
-
 def test_replay(tmp_path: Path) -> None:
     """Recorded traffic runs through the same assistants, with its own passages and references."""
     rows = [
@@ -100,7 +92,7 @@ def test_a_bad_replay_file_is_named(
     """The error names file and line, and nothing is started."""
     file = tmp_path / "bad.jsonl"
     file.write_text(content)
-    assert main(["demo", "--plain", "--replay", str(file)]) == 2
+    assert main(["demo", "--replay", str(file)]) == 2
     error = capsys.readouterr().err
     assert "bad.jsonl" in error
     assert word in error

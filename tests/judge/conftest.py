@@ -35,8 +35,7 @@ def judging() -> Callable[..., Judge]:
             "judge_api_base": url,
             "judge_timeout": 1.0,
             "judge_retries": 1,
-            "judge_price_input": 1.0,
-            "judge_price_output": 1.0,
+            "model_prices": ("openai/judge=1/1", "openai/other=1/1"),
             "judge_max_tokens": 100,
             **options,
         }

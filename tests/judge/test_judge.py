@@ -498,9 +498,11 @@ def test_processes_share_a_budget(tmp_path: Path) -> None:
 def test_tokens_that_cannot_be_cost_what_was_set_aside(tokens: tuple[int, int], judging: Callable[..., Judge]) -> None:
     """A server that says less than none or more than possible credits nothing and overdraws nothing."""
     with s.serving(s.says("true", tokens=tokens)) as served:
-        judge = judging(served.url, judge_budget_hour=0.05, judge_structured="none", judge_timeout=20.0)
+        judge = judging(served.url, judge_budget_hour=0.05, judge_timeout=20.0)
         usage = judge.ask(PROMPT, {"answer": "x"}).usage
-    most = 100e-6 + sum(len(m["content"]) + 32 for m in served.requests[0]["messages"]) * 1e-6
+    sent = served.requests[0]
+    form = len(json.dumps({"response_format": sent["response_format"]}))
+    most = (100 + form + sum(len(m["content"]) + 32 for m in sent["messages"])) * 1e-6
     assert 0 < usage.cost <= most + 10e-6
     assert judge.store.spent("hour") == pytest.approx(usage.cost)
     assert 0 <= usage.input_tokens < 1_000
@@ -517,7 +519,7 @@ def test_a_reservation_waits_for_room(judging: Callable[..., Judge]) -> None:
         good(handler, body)
 
     with s.serving(behaviour) as served:
-        judge = judging(served.url, judge_budget_hour=0.0016, judge_structured="none", judge_timeout=20.0)
+        judge = judging(served.url, judge_budget_hour=0.0016, judge_timeout=20.0)
         answers = gather(lambda i: judge.ask(PROMPT, {"answer": str(i)}).value["verdict"], range(8), 8)
         assert answers == [True] * 8
         assert served.most <= 3
@@ -560,7 +562,7 @@ def test_money_that_may_be_gone_counts_as_spent(
 
 # --- refused before anything is asked ------------------------------------------------------------
 
-_FREE = {"judge_price_input": 0.0, "judge_price_output": 0.0}
+_FREE = {"model_prices": ["llama3=0/0", "nobody/llama3=0/0"]}
 
 
 @pytest.mark.parametrize(
@@ -602,8 +604,7 @@ def test_the_settings_make_the_judge(judging: Callable[..., Judge]) -> None:
     options = {
         "judge_model": "openai/x",
         "judge_api_base": "http://localhost",
-        "judge_price_input": 0,
-        "judge_price_output": 0,
+        "model_prices": ["openai/x=0/0"],
     }
     judge = get_judge(settings.load(options, environ={}))
     assert judge is get_judge(settings.load({**options, "app": "shop", "cascade_band": 0.5}, environ={}))

@@ -16,9 +16,11 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluate.cascade import cascade
 from ragtrace.evaluate.judge import Judge, use_judge
 from ragtrace.evaluation import evaluator, run
+from ragtrace.live.init import _shared_budget
 from ragtrace.live.runtime import Runtime
 from ragtrace.plugins import load
 from ragtrace.records import Document, Trace
+from ragtrace.settings import Settings
 from ragtrace.testing import Capture, ScriptedJudge, make_trace
 from tests.judge import server as s
 
@@ -39,13 +41,11 @@ def online(url: str, capture: Capture, **own: Any) -> Runtime:
         sinks=[capture],
         judge_model="openai/x",
         judge_api_base=url,
-        judge_price_input=0.0,
-        judge_price_output=1.0,
+        model_prices=("openai/x=0/1",),
         judge_max_tokens=100,
         judge_retries=0,
         sample_per_second=0,
-        langchain=False,
-        llama_index=False,
+        frameworks=(),
         **own,
     )
 
@@ -90,7 +90,7 @@ def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
 
 def test_a_judge_that_cannot_be_asked_is_an_error_at_start() -> None:
     """`init` says what is missing, before anything is started."""
-    with pytest.raises(SettingError, match="judge_price_input"):
+    with pytest.raises(SettingError, match="model_prices"):
         ragtrace.init(evaluators=["sexism"], judge_model="openai/unheard-of")
 
 
@@ -189,33 +189,10 @@ def test_all_workers_have_one_budget(runtimes: list[Runtime], tmp_path: Path, mo
     assert not list(tmp_path.iterdir())
 
 
-def test_a_suite_of_cascades_alone_has_one_budget(
-    runtimes: list[Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three evaluating processes with cascades that are in doubt, and money for two requests: no third one is sent, and
-    all requests have their local scores. The file with the spending is removed with the runtime."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    capture = Capture()
-    with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
-        runtime = online(
-            served.url,
-            capture,
-            evaluators=["faithfulness_cascade"],
-            cascade_band=1.0,
-            judge_budget_hour=0.00025,
-            workers=3,
-            batch=1,
-        )
-        runtimes.append(runtime)
-        for i in range(12):
-            runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))
-        assert runtime.flush(90.0)
-        assert len(list(tmp_path.iterdir())) == 1
-        runtime.close(1.0)
-    # One where the second came to a band that was already narrower: how much depends on the minute of the hour.
-    sent = len(served.requests)
-    assert sent in (1, 2)
-    scores = [score for e in capture.evaluations for score in e.scores]
-    assert {(score.error, score.explanation) for score in scores if score.error} == set()
-    assert sorted(score.method for score in scores) == ["judge"] * sent + ["model"] * (12 - sent)
-    assert not list(tmp_path.iterdir())
+def test_a_suite_of_cascades_alone_has_one_budget() -> None:
+    """A cascade may ask the judge: its processes share a file for the spending, which is removed with the runtime."""
+    shared, remove = _shared_budget(Settings(), [load("faithfulness_cascade")])
+    folder = Path(shared.judge_ledger).parent
+    assert folder.is_dir()
+    remove()
+    assert not folder.exists()

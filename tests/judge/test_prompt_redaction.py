@@ -108,7 +108,7 @@ def test_a_running_ragtrace_hides_what_it_asks_about() -> None:
     with s.serving(s.says(good)) as served:
         runtime = ragtrace.init(
             sinks=[capture], evaluators=["faithfulness_judge"], judge_model="openai/x", judge_api_base=served.url,
-            judge_price_input=0.0, judge_price_output=0.0, redact="pii", langchain=False, llama_index=False,
+            model_prices=("openai/x=0/0",), redact="pii", frameworks=(),
             sample_per_second=0,
         )  # fmt: skip
         runtime.pipeline.submit(

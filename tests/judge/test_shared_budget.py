@@ -71,11 +71,10 @@ def _ask(url: str, judge_url: str, number: int) -> None:
             {
                 "judge_model": "openai/judge",
                 "judge_api_base": judge_url,
-                "judge_budget_url": url,
+                "judge_ledger": url,
                 "judge_budget_hour": 2.0,
                 "judge_budget_day": 2.0,
-                "judge_price_input": 0.0,
-                "judge_price_output": 300.0,
+                "model_prices": ["openai/judge=0/300"],
                 "judge_max_tokens": 200,
                 "judge_retries": 0,
                 "judge_timeout": 90.0,
@@ -187,12 +186,14 @@ def test_the_id_is_that_of_the_score(redis_server: RedisServer, judging: Callabl
         s.status(500)(handler, body)
 
     with s.serving(behaviour) as served:
-        judge = judging(served.url, judge_budget_url=redis_server.url, judge_retries=0, judge_structured="none")
+        judge = judging(served.url, judge_ledger=redis_server.url, judge_retries=0)
         check = configure(load("faithfulness_judge"), judge._settings)
         for trace_id in (1, 1, 2):
             run(check, [make_trace(trace_id=trace_id)])
-    assert ids[0] == ids[1] != ids[2]
-    assert len(ids) == 3
+    # Each question is asked three times: with a schema, for an object, and without a form.
+    assert len(ids) == 9
+    assert len(set(ids[:6])) == len(set(ids[6:])) == 1
+    assert ids[0] != ids[8]
 
 
 def test_old_windows_and_reservations_are_removed(redis_server: RedisServer) -> None:
@@ -271,15 +272,9 @@ def test_a_key_of_another_kind_is_no_free_budget(redis_server: RedisServer) -> N
 @pytest.mark.parametrize("url", ["http://:secret@host", "host:6379", "redis://", "redis:///0#x"])
 def test_addresses_that_are_none(url: str, judging: Callable[..., Judge]) -> None:
     """An address of another kind is a SettingError that names the setting and does not quote a password."""
-    with pytest.raises(SettingError, match="judge_budget_url") as caught:
-        judging("http://x", judge_budget_url=url)
+    with pytest.raises(SettingError, match="judge_ledger") as caught:
+        judging("http://x", judge_ledger=url)
     assert "secret" not in str(caught.value)
-
-
-def test_two_budgets_at_once_are_an_error(judging: Callable[..., Judge]) -> None:
-    """`judge_budget_url` and `judge_budget_file` are two budgets: one must go."""
-    with pytest.raises(SettingError, match="judge_budget_file"):
-        judging("http://x", judge_budget_url="redis://host", judge_budget_file="x")
 
 
 def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisServer) -> None:
@@ -293,7 +288,7 @@ def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisSe
                 capture,
                 evaluators=["faithfulness_judge"],
                 judge_budget_hour=0.00035,
-                judge_budget_url=redis_server.url,
+                judge_ledger=redis_server.url,
                 judge_concurrency=1,
             )
             for i in range(2):
@@ -306,10 +301,10 @@ def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisSe
 
 def test_the_doctor_asks_the_server(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """`ragtrace doctor` says whether the server of the budget answers, and shows no password."""
-    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_URL", redis_server.url.replace("//", "//:secret@"))
-    with_server = next(each for each in doctor.examine() if each.what == "judge_budget_url")
+    monkeypatch.setenv("RAGTRACE_JUDGE_LEDGER", redis_server.url.replace("//", "//:secret@"))
+    with_server = next(each for each in doctor.examine() if each.what == "judge_ledger")
     redis_server.kill()
-    without = next(each for each in doctor.examine() if each.what == "judge_budget_url")
+    without = next(each for each in doctor.examine() if each.what == "judge_ledger")
     assert (with_server.state, without.state) == ("ok", "wrong")
     assert "is not asked" in without.detail
     assert "secret" not in with_server.detail + without.detail

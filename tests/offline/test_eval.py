@@ -217,8 +217,9 @@ def test_an_evaluator_that_always_fails_is_an_exit_code(
     """Every row failed at the judge: the command says so with the reason, and ends with 1."""
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS[:3])
-    for name, value in {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0"}.items():
+    for name, value in {"MODEL": "openai/x", "RETRIES": "0"}.items():
         monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
     with s.serving(s.status(401, "who are you")) as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
         assert main(["eval", str(path), "--evaluators", "sexism,pii_leakage", "--out", str(tmp_path / "o.jsonl")]) == 1
@@ -297,8 +298,9 @@ def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS)
     good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}')
-    for name, value in {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0"}.items():
+    for name, value in {"MODEL": "openai/x", "RETRIES": "0"}.items():
         monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
     with s.serving(*[good] * 5, s.status(401)) as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
         monkeypatch.setenv("RAGTRACE_JUDGE_STORE", str(tmp_path / "judge.db"))
@@ -321,9 +323,10 @@ def test_processes_have_one_budget(
     """Two processes, no file, and money for three questions: three are asked, and the settings are as before."""
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS * 4)
-    given = {"PRICE_INPUT": "0", "PRICE_OUTPUT": "1", "MAX_TOKENS": "100", "BUDGET_HOUR": "0.00035"}
+    given = {"MAX_TOKENS": "100", "BUDGET_HOUR": "0.00035"}
     for name, value in {**given, "MODEL": "openai/x", "RETRIES": "0"}.items():
         monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=0/1")
     good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}', tokens=(100, 100))
     with s.serving(good) as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
@@ -331,7 +334,7 @@ def test_processes_have_one_budget(
     scores = [json.loads(line)["scores"]["sexism"] for line in capsys.readouterr().out.splitlines()]
     assert len(served.requests) == 3
     assert [score["error"] for score in scores].count(None) == 3
-    assert not settings.load().judge_budget_file
+    assert not settings.load().judge_ledger
 
 
 @pytest.mark.server
@@ -347,7 +350,7 @@ def test_a_judge_that_cannot_be_asked_is_said_first(
     assert main([*arguments, "--judge", "gpt-4o-mini"]) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
     assert main([*arguments, "--judge", "openai/unheard-of"]) == 2
-    assert "judge_price_input" in capsys.readouterr().err
+    assert "model_prices" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir() if p.suffix != ".judge"] == ["in.jsonl"]
 
 

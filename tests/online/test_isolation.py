@@ -179,7 +179,7 @@ def own(trace):
 
 capture = Capture()
 runtime = ragtrace.init(
-    evaluators=[sys.argv[1] + ":exits", own], sinks=[capture], langchain=False, llama_index=False, sample_per_second=0
+    evaluators=[sys.argv[1] + ":exits", own], sinks=[capture], frameworks=(), sample_per_second=0
 )
 runtime.pipeline.submit(make_trace(answer="bad"))
 (evaluation,) = capture.wait(1, 90)
@@ -223,7 +223,7 @@ from ragtrace.testing import Capture, make_trace
 capture = Capture()
 runtime = ragtrace.init(
     evaluators=["answer_relevance_cosine"], embedding_model="small", sinks=[capture],
-    langchain=False, llama_index=False, sample_per_second=0,
+    frameworks=(), sample_per_second=0,
 )
 runtime.pipeline.submit(make_trace())
 (evaluation,) = capture.wait(1, 90)

@@ -23,7 +23,6 @@ from opentelemetry.sdk import environment_variables as sdk_variables
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 import ragtrace
-from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation, Score
 from ragtrace.testing import make_trace
 from ragtrace_otlp import Telemetry, set_up
@@ -296,19 +295,16 @@ def test_a_wrong_environment_never_raises(
     assert caplog.records
 
 
-def test_a_wrong_protocol_of_the_codes_own_is_an_error() -> None:
-    """The code's own mistake is said at once."""
-    with pytest.raises(SettingError, match="otlp_protocol is 'thrift'"):
-        set_up(endpoint="http://127.0.0.1:1", protocol="thrift")
-
-
 @pytest.mark.parametrize("kind", [404, 405, "grpc"])
-def test_a_backend_without_logs_ends_the_events(kind: int | str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_backend_without_logs_ends_the_events(
+    kind: int | str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its first answer ends the events with one sentence: no failures are counted, nothing more is sent, and the spans
     are not concerned."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc" if kind == "grpc" else "")
     server: Any = grpc_server(logs=False) if kind == "grpc" else http_server({"/v1/logs": int(kind)})
     with server as (url, received), caplog.at_level(logging.WARNING):
-        telemetry = set_up(app="a", endpoint=url, protocol="grpc" if kind == "grpc" else "")
+        telemetry = set_up(app="a", endpoint=url)
         for _ in range(3):
             send(telemetry)
             assert telemetry.flush(20)
@@ -343,14 +339,15 @@ def test_a_backend_that_refuses_spans_is_a_failure(caplog: pytest.LogCaptureFixt
     assert (stats.events.exported, dict(stats.events.failed)) == (1, {"rejected": 1})
 
 
-def test_events_can_be_switched_off() -> None:
-    """With `events=False` no log record is sent; the spans have the scores."""
+def test_events_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With OTEL_LOGS_EXPORTER=none no log record is sent; the spans have the scores."""
+    monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
     with http_server() as (url, received):
         runtime = ragtrace.init(
-            otlp_endpoint=url, events=False, evaluators=["looping_compression_ratio"], llama_index=False, isolate=False
+            otlp_endpoint=url, evaluators=["looping_compression_ratio"], frameworks=("langchain",), workers=0
         )
         runtime.close(10)
-        telemetry = set_up(app="a", endpoint=url, events=False)
+        telemetry = set_up(app="a", endpoint=url)
         send(telemetry)
         telemetry.close(20)
     assert runtime.telemetry.event_exporter is None
@@ -364,7 +361,9 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 
 {provider}
-runtime = ragtrace.init(evaluators=["looping_compression_ratio"], llama_index=False, prometheus_port=0, isolate=False)
+runtime = ragtrace.init(
+    evaluators=["looping_compression_ratio"], frameworks=("langchain",), prometheus_port=0, workers=0
+)
 chain = (RunnableLambda(lambda q: q) | FakeListChatModel(responses=["An answer."])).with_config(run_name="app")
 chain.invoke("q")
 assert runtime.flush(30)

@@ -91,11 +91,11 @@ def test_scores_come_on_the_root_span() -> None:
     assert len(bench.exporter.get_finished_spans()) == 2
 
 
-def test_explanations_are_opt_in_and_the_prefix_a_setting() -> None:
-    """Explanations leave only where they may; the attributes' prefix can be another."""
-    form = ScoreFormat("acme.eval", openinference=False, explanations=True)
+def test_explanations_are_opt_in() -> None:
+    """Explanations leave only where they may."""
+    form = ScoreFormat(openinference=False, explanations=True)
     attributes = score_attributes(Evaluation(make_trace(), SCORES), form)
-    assert attributes["acme.eval.groundedness.explanation"] == "quotes the answer"
+    assert attributes["gen_ai.evaluation.groundedness.explanation"] == "quotes the answer"
     assert not any(key.startswith("evaluations.") for key in attributes)
 
 

@@ -63,7 +63,7 @@ async def test_no_exported_byte_of_llama_index_holds_a_redacted_secret() -> None
     with http_server() as (endpoint, received):
         runtime = ragtrace.init(
             app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, capture_content="SPAN_AND_EVENT",
-            capture_tags=["tenant"], explanations=True, redact=hide, prometheus_port=0, langchain=False,
+            capture_tags=["tenant"], explanations=True, redact=hide, prometheus_port=0, frameworks=("llama_index",),
             sample_per_second=0,
         )  # fmt: skip
         try:

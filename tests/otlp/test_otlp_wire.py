@@ -65,17 +65,19 @@ def broken(trace: Trace) -> float:
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_tree_scores_and_events_arrive(protocol: str, request: pytest.FixtureRequest) -> None:
+def test_tree_scores_and_events_arrive(
+    protocol: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over either protocol the tree arrives whole, the root with its scores, and an event for each score."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     endpoint, received = request.getfixturevalue("grpc_receiver" if protocol == "grpc" else "http_receiver")
     runtime = ragtrace.init(
         app="wire-app",
         env="test",
         evaluators=[half, broken],
         otlp_endpoint=endpoint,
-        otlp_protocol=protocol,
         capture_content="true",
-        llama_index=False,
+        frameworks=("langchain",),
         sample_per_second=0,
     )
     try:
@@ -110,13 +112,15 @@ def test_tree_scores_and_events_arrive(protocol: str, request: pytest.FixtureReq
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_an_endpoint_that_is_down_is_counted_not_felt(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_endpoint_that_is_down_is_counted_not_felt(
+    protocol: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The application answers as ever; what could not be sent is counted."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     runtime = ragtrace.init(
         evaluators=[half],
         otlp_endpoint="http://127.0.0.1:9",
-        otlp_protocol=protocol,
-        llama_index=False,
+        frameworks=("langchain",),
         sample_per_second=0,
     )
     try:
@@ -140,7 +144,7 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
         return 1.0
 
     runtime = ragtrace.init(
-        evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, llama_index=False, batch_wait=0.01
+        evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, frameworks=("langchain",), batch_wait=0.01
     )
     try:
         ask("How?")
@@ -165,13 +169,14 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_a_silent_endpoint_does_not_hold_the_end_up(protocol: str) -> None:
+def test_a_silent_endpoint_does_not_hold_the_end_up(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint that takes the connection and never answers: flush says no, close ends, nothing counts as sent."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        telemetry = set_up(app="a", env="b", endpoint=endpoint, protocol=protocol)
+        telemetry = set_up(app="a", env="b", endpoint=endpoint)
         for _ in range(1_000):  # 32 batches: the SDK would try each for its own timeout
             telemetry.tracer_provider.get_tracer("t").start_span("s").end()
         ended = threading.Event()
@@ -204,8 +209,10 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
     one is tried while the application runs. At the end every span is in a counter."""
     scheme, protocol, answer = SLOW[kind]
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
     with slow_server(answer) as port:
-        telemetry = set_up(app="a", env="b", endpoint=f"{scheme}://127.0.0.1:{port}", protocol=protocol, events=False)
+        telemetry = set_up(app="a", env="b", endpoint=f"{scheme}://127.0.0.1:{port}")
         tracer = telemetry.tracer_provider.get_tracer("t")
         for _ in range(6_000):
             tracer.start_span("s").end()
@@ -239,7 +246,7 @@ def test_a_collector_that_redirects_is_no_success(status: int) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
-        telemetry = set_up(app="a", env="b", endpoint=endpoint, protocol="http/protobuf", events=False)
+        telemetry = set_up(app="a", env="b", endpoint=endpoint)
         for _ in range(10):
             telemetry.tracer_provider.get_tracer("t").start_span("s").end()
         telemetry.flush(10)
@@ -250,10 +257,13 @@ def test_a_collector_that_redirects_is_no_success(status: int) -> None:
     assert (stats.exported, stats.failed) == (0, {"rejected": 10})
 
 
-def test_header_names_may_be_written_as_people_write_them(grpc_receiver: tuple[str, Received]) -> None:
+def test_header_names_may_be_written_as_people_write_them(
+    grpc_receiver: tuple[str, Received], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A header `Authorization` works over gRPC too, which takes names in small letters alone."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     endpoint, received = grpc_receiver
-    telemetry = set_up(app="a", env="b", endpoint=endpoint, protocol="grpc", headers={"Authorization": "Bearer x"})
+    telemetry = set_up(app="a", env="b", endpoint=endpoint, headers={"Authorization": "Bearer x"})
     telemetry.tracer_provider.get_tracer("t").start_span("s").end()
     telemetry.close(10)
     assert set(received.spans()) == {"s"}
@@ -263,7 +273,7 @@ def test_a_file_beside_an_endpoint_gets_the_spans_too(http_receiver: tuple[str, 
     """Both were asked for, so both get them, with the scores on the root."""
     endpoint, received = http_receiver
     path = tmp_path / "spans.jsonl"
-    runtime = ragtrace.init(otlp_endpoint=endpoint, spans_file=str(path), evaluators=[half], isolate=False)
+    runtime = ragtrace.init(otlp_endpoint=endpoint, spans_file=str(path), evaluators=[half], workers=0)
     ask("a question")
     runtime.close(10)
     written = [json.loads(line) for line in path.read_text().splitlines()]
@@ -273,8 +283,8 @@ def test_a_file_beside_an_endpoint_gets_the_spans_too(http_receiver: tuple[str, 
 
 def test_a_second_start_does_not_join_what_the_first_one_shut_down(http_receiver: tuple[str, Received]) -> None:
     """A provider of ours stays the global one after `close`; the next `init` without an endpoint does not join it."""
-    ragtrace.init(evaluators=[half], otlp_endpoint=http_receiver[0], llama_index=False).close()
-    runtime = ragtrace.init(evaluators=[half], llama_index=False, sample_per_second=0)
+    ragtrace.init(evaluators=[half], otlp_endpoint=http_receiver[0], frameworks=("langchain",)).close()
+    runtime = ragtrace.init(evaluators=[half], frameworks=("langchain",), sample_per_second=0)
     try:
         ask("How?")
         assert runtime.flush(20)
@@ -387,7 +397,7 @@ def test_no_exported_byte_holds_a_redacted_secret(
     runtime = ragtrace.init(
         app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
         report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True,
-        redact=hide, prometheus_port=port, llama_index=False, sample_per_second=0,
+        redact=hide, prometheus_port=port, frameworks=("langchain",), sample_per_second=0,
     )  # fmt: skip
     try:
         leak(fail)

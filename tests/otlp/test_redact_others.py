@@ -113,7 +113,7 @@ def test_a_provider_that_cannot_be_wrapped_is_an_error() -> None:
     with pytest.raises(SettingError, match="add the exporters to the provider first"):
         attach(TracerProvider(shutdown_on_exit=False), redact_others=Sanitizer(mask_pii))
     with pytest.raises(SettingError, match="redact is off"):
-        ragtrace.init(redact_others=True, langchain=False, llama_index=False, prometheus_port=-1)
+        ragtrace.init(redact_others=True, frameworks=(), prometheus_port=-1)
 
 
 @pytest.mark.process
@@ -121,8 +121,7 @@ def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
     """By the settings alone: what an HTTP client records to ragtrace's provider is redacted in the file."""
     path = tmp_path / "spans.jsonl"
     options: dict[str, Any] = {
-        "langchain": False,
-        "llama_index": False,
+        "frameworks": (),
         "prometheus_port": -1,
         "evaluators": ["pii_leakage"],
     }

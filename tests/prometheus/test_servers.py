@@ -41,8 +41,8 @@ def length(trace):
     return min(1.0, len(trace.answer) / 100)
 
 runtime = ragtrace.init(
-    app="shop", env="test", evaluators=[length], prometheus_port=int(os.environ["METRICS_PORT"]), langchain=False,
-    llama_index=False, sample_per_second=0, batch_wait=0.01,
+    app="shop", env="test", evaluators=[length], prometheus_port=int(os.environ["METRICS_PORT"]), frameworks=(),
+    sample_per_second=0, batch_wait=0.01,
 )
 
 def answer():

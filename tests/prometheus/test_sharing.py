@@ -127,9 +127,7 @@ def test_a_taken_port_never_stops_an_application(
         other.bind(("127.0.0.1", port))
         other.listen()
         with caplog.at_level(logging.WARNING):
-            runtime = ragtrace.init(
-                app="shop", prometheus_port=port, evaluators=[good], langchain=False, llama_index=False
-            )
+            runtime = ragtrace.init(app="shop", prometheus_port=port, evaluators=[good], frameworks=())
         assert runtime.metrics_url is None
         assert sum(TAKEN in record.getMessage() for record in caplog.records) == 1
     try:

@@ -84,7 +84,7 @@ def test_a_pipeline_writes_its_evaluations_without_texts(tmp_path: Path) -> None
     """Each evaluated request is a line with ids, names and scores; its texts stand nowhere in the file."""
     path = tmp_path / "deep" / "journal.jsonl"
     runtime = ragtrace.init(
-        evaluators=[length, raises], report_file=str(path), app="desk", env="test", sample_per_second=0, isolate=False
+        evaluators=[length, raises], report_file=str(path), app="desk", env="test", sample_per_second=0, workers=0
     )
     secret = "SECRET " * 20
     for i in range(5):

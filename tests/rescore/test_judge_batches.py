@@ -27,7 +27,7 @@ from tests.rescore.test_rescore_store import _rows
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 pytestmark = pytest.mark.server
-SETTINGS = {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0", "BUDGET_HOUR": "10"}
+SETTINGS = {"MODEL": "openai/x", "RETRIES": "0", "BUDGET_HOUR": "10"}
 COUNT = 6
 
 
@@ -38,6 +38,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
             monkeypatch.delenv(name)
     for name, value in SETTINGS.items():
         monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
     monkeypatch.setenv("RAGTRACE_G_EVAL_CRITERIA", "The answer is polite.")
     monkeypatch.chdir(tmp_path)
     yield
@@ -218,6 +219,7 @@ def test_another_provider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     """A provider whose batches are not OpenAI's ends the command with one line that says what to do."""
     _fill("s.db")
     monkeypatch.setenv("RAGTRACE_JUDGE_MODEL", "anthropic/claude-3-haiku-20240307")
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "anthropic/claude-3-haiku-20240307=1/1")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     assert main(_command("s.db", "--judge-batch", "b.sqlite", evaluators="sexism")) == 2
     message = capsys.readouterr().err.splitlines()[-1]
@@ -230,7 +232,7 @@ def test_a_budget_that_is_too_small(
     """Without room in the budget for all questions nothing is sent, and one line says what to do. What a batch did not
     need is given back."""
     _fill("s.db")
-    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_FILE", "budget")
+    monkeypatch.setenv("RAGTRACE_JUDGE_LEDGER", "budget")
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.003")
     command = _command("s.db", "--judge-batch", "b.sqlite", evaluators="sexism")
     assert main(command) == 2

@@ -26,7 +26,7 @@ from tests.reporting.terminal_sessions import in_terminal, ragtrace
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 GOOD = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}')
-SETTINGS = {"PRICE_INPUT": "1", "PRICE_OUTPUT": "1", "MODEL": "openai/x", "RETRIES": "0"}
+SETTINGS = {"MODEL": "openai/x", "RETRIES": "0"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +36,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.delenv(name)
     for name, value in SETTINGS.items():
         monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
     yield
     use_judge(None)
 
@@ -90,8 +91,7 @@ def test_a_judge_without_a_price_needs_no_agreement(
 ) -> None:
     """A server of one's own that costs nothing is asked at once."""
     _fill(store_url, 3)
-    for name in ("INPUT", "OUTPUT"):
-        monkeypatch.setenv(f"RAGTRACE_JUDGE_PRICE_{name}", "0")
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", f"{os.environ['RAGTRACE_JUDGE_MODEL']}=0/0")
     assert main(["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]) == 0
     assert len(judge.requests) == 3
 
@@ -122,7 +122,9 @@ def test_a_terminal_is_asked(reply: str, code: int, requests: int, tmp_path: Pat
     """In a terminal the command asks before it spends; anything but yes ends it with nothing evaluated."""
     _fill(str(tmp_path / "s.db"), 2)
     command = ragtrace("rescore", "--store", "s.db", "--evaluators", "sexism", "--jobs", "1")
-    judge_settings = {name: value for name, value in os.environ.items() if name.startswith("RAGTRACE_JUDGE_")}
+    judge_settings = {
+        name: value for name, value in os.environ.items() if name.startswith(("RAGTRACE_JUDGE_", "RAGTRACE_MODEL_"))
+    }
     variables = {"PYTHONPATH": os.pathsep.join(sys.path), **judge_settings}
     result, printed = in_terminal(command, tmp_path, 160, variables, typed=reply)
     assert result == code, printed

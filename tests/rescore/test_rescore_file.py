@@ -125,11 +125,10 @@ def test_ragtraces_own_span_file(tmp_path: Path) -> None:
         spans_file=str(path),
         capture_content="true",
         evaluators=[BRIEF],
-        isolate=False,
+        workers=0,
         sample=0.5,
         sample_per_second=0.0,
-        langchain=False,
-        llama_index=False,
+        frameworks=(),
     )
     for n in range(20):
         with ragtrace.request(f"question {n}", session_id=f"s{n}") as request:

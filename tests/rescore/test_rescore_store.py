@@ -275,7 +275,7 @@ def test_ray_is_not_installed(
     ("store", "evaluators", "message"),
     [
         ("logs.db", BRIEF, "the store logs.db is a file, which the 3 machines of --ray head:6379 cannot read"),
-        ("postgresql://db/logs", "sexism", "each of which would spend the judge's whole budget; set judge_budget_url"),
+        ("postgresql://db/logs", "sexism", "each of which would spend the judge's whole budget; set judge_ledger"),
         ("postgresql://db/logs", BRIEF, ""),
     ],
 )

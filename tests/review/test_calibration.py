@@ -332,9 +332,7 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
     from tests.review.review_data import bad
 
     path, url = tmp_path / "calibration.json", str(tmp_path / "store.db")
-    runtime = ragtrace.init(
-        store=url, calibration_file=str(path), langchain=False, llama_index=False, evaluators=[bad], sample_per_second=0
-    )
+    runtime = ragtrace.init(store=url, calibration_file=str(path), frameworks=(), evaluators=[bad], sample_per_second=0)
     try:
         runtime.pipeline.submit(make_trace(trace_id=1))
         assert runtime.flush(30)

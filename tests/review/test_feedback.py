@@ -96,9 +96,7 @@ def test_the_applications_function(tmp_path: Path) -> None:
     """`ragtrace.feedback` reaches the store and the metrics; whatever it is given, it never raises."""
     url = str(tmp_path / "store.db")
     assert ragtrace.feedback("1" * 32, thumbs=1) is False, "nothing runs"
-    runtime = ragtrace.init(
-        store=url, prometheus_port=0, langchain=False, llama_index=False, evaluators=[good], sample_per_second=0
-    )
+    runtime = ragtrace.init(store=url, prometheus_port=0, frameworks=(), evaluators=[good], sample_per_second=0)
     try:
         trace = make_trace(trace_id=7)
         assert ragtrace.feedback(7, thumbs="down", comment="wrong", source="widget")
@@ -119,7 +117,7 @@ def test_the_applications_function(tmp_path: Path) -> None:
     finally:
         runtime.close()
     assert ragtrace.feedback("1" * 32, thumbs=1) is False, "it has stopped"
-    runtime = ragtrace.init(langchain=False, llama_index=False, evaluators=[good])
+    runtime = ragtrace.init(frameworks=(), evaluators=[good])
     try:
         assert ragtrace.feedback("1" * 32, thumbs=1) is False, "nobody keeps it"
     finally:

@@ -42,7 +42,7 @@ class Step(dict[str, str]):
 @pytest.fixture
 def start() -> Iterator[Start]:
     def init(**options: Any) -> ragtrace.Runtime:
-        own = {"langchain": False, "llama_index": False, "sample_per_second": 0, "evaluators": [quick]}
+        own = {"frameworks": (), "sample_per_second": 0, "evaluators": [quick]}
         return ragtrace.init(**{**own, **options})
 
     yield init

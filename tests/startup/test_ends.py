@@ -38,7 +38,7 @@ def ask(question: str = "How?") -> None:
 @pytest.fixture
 def start() -> Iterator[Start]:
     def init(**options: Any) -> ragtrace.Runtime:
-        return ragtrace.init(**{"llama_index": False, "sample_per_second": 0, "evaluators": [quick], **options})
+        return ragtrace.init(**{"frameworks": ("langchain",), "sample_per_second": 0, "evaluators": [quick], **options})
 
     yield init
     ragtrace.shutdown(1.0)

@@ -40,7 +40,8 @@ def quick(trace): return 1.0
 def hangs(trace): time.sleep(60); return 1.0
 
 def init(*checks, **more):
-    return ragtrace.init(evaluators=checks, spans_file=sys.argv[1], llama_index=False, sample_per_second=0, **more)
+    more = {"frameworks": ("langchain",), "sample_per_second": 0, **more}
+    return ragtrace.init(evaluators=checks, spans_file=sys.argv[1], **more)
 """
 
 

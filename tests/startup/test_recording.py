@@ -113,7 +113,9 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
     """`enabled=True` runs where RAGTRACE_ENABLED is false, and `enabled=False` ends what ran."""
     monkeypatch.setenv("RAGTRACE_ENABLED", "false")
     capture = Capture()
-    runtime = ragtrace.init(enabled=True, evaluators=[good], sinks=[capture], llama_index=False, sample_per_second=0)
+    runtime = ragtrace.init(
+        enabled=True, evaluators=[good], sinks=[capture], frameworks=("langchain",), sample_per_second=0
+    )
     chain.invoke("q")
     assert runtime.flush(30)
     assert len(capture.evaluations) == 1
@@ -170,7 +172,7 @@ def test_an_application_that_starts_ragtrace_is_recorded(monkeypatch: pytest.Mon
 def test_a_ragtrace_that_runs_rests_during_a_recording() -> None:
     """Its requests before and after are its own; those in between are the recording's."""
     capture = Capture()
-    runtime = ragtrace.init(evaluators=[good], sinks=[capture], llama_index=False, sample_per_second=0)
+    runtime = ragtrace.init(evaluators=[good], sinks=[capture], frameworks=("langchain",), sample_per_second=0)
     try:
         chain.invoke("before")
         with record([good]) as recording:

@@ -15,6 +15,7 @@ import pytest
 from ragtrace.cli import main
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Trace
+from ragtrace.worker import message_source
 from ragtrace_brokers.message import HEADER_REASON, Publisher, TraceMessage, Transport
 from ragtrace_brokers.seal import SealedPublisher, TransportKeys
 from tests.otlp.receivers import http_server
@@ -120,9 +121,12 @@ class TestBroker:
         assert "1 of 1 are in the stream again" in text
         assert publisher.dead_letters(10) == []
 
-    def test_unreadable_messages_are_dead_letters(self, broker: Broker, stream: str, publisher: Transport) -> None:
+    def test_unreadable_messages_are_dead_letters(
+        self, broker: Broker, stream: str, publisher: Transport, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Messages that are damaged, of an unknown schema, too long, empty or with another trace's key are dead letters
         with their reasons; those around them are evaluated, also one whose clock is a century ahead."""
+        monkeypatch.setattr(message_source, "BODY_BYTES", 4_000)
         good = message(1)
         late = good.payload.replace((1_700_000_000_000_000_011).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
         assert late != good.payload
@@ -134,7 +138,7 @@ class TestBroker:
             replace(good, payload=b"", key="none"),
         ]
         _publish(publisher, [*bad, replace(good, payload=late)])
-        with http_server() as (endpoint, _), fetching(broker.url(stream), endpoint, body_bytes=4_000) as worker:
+        with http_server() as (endpoint, _), fetching(broker.url(stream), endpoint) as worker:
             worker.wait_acknowledged(1)
             wait_for(lambda: sum(worker.counts.dead.values()), lambda count: count >= 5)
             assert len(worker.evaluated) == 1

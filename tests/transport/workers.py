@@ -92,7 +92,7 @@ def worker_process(url: str, endpoint: str, log: Path, **settings: str) -> Itera
         "RAGTRACE_EVALUATORS": "tests.transport.poison:obedient",
         "RAGTRACE_SAMPLE_PER_SECOND": "0",
         "RAGTRACE_BATCH_WAIT": "0",
-        "RAGTRACE_ISOLATE": "false",
+        "RAGTRACE_WORKERS": "0",
         "RAGTRACE_WORKER_VISIBILITY_SECONDS": str(VISIBILITY),
         **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
     }

@@ -26,7 +26,7 @@ def worker_process(folder: Path, endpoint: str, **settings: str) -> Iterator[tup
         "RAGTRACE_EVALUATORS": "groundedness_lexical",
         "RAGTRACE_SAMPLE_PER_SECOND": "0",
         "RAGTRACE_WORKER_QUIET_SECONDS": "0.2",
-        "RAGTRACE_ISOLATE": "false",
+        "RAGTRACE_WORKERS": "0",
         **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
     }
     process = subprocess.Popen(

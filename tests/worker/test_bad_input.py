@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ragtrace.errors import SettingError
+from ragtrace.worker import open_traces, worker_settings
 from tests.otlp.certificates import make_certificate
 from tests.otlp.receivers import http_server
 from tests.worker.running import (
@@ -37,13 +38,13 @@ from tests.worker.running import (
 
 _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _GOOD = request_of(1).SerializeToString()
-_LIMIT = 1_000_000
+_LIMIT = worker_settings.BODY_BYTES
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Running]:
     """One worker for all bad input, with short bodies."""
-    with running({"body_bytes": _LIMIT, "longest_seconds": 2.0}) as run:
+    with running({"longest_seconds": 2.0}) as run:
         yield run
 
 
@@ -122,7 +123,7 @@ def test_a_body_of_unknown_length_is_bounded(run: Running) -> None:
     connection.putheader("Transfer-Encoding", "chunked")
     connection.endheaders()
     chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
-    for _ in range(20):
+    for _ in range(_LIMIT // 0x10000 + 4):
         connection.send(chunk)
     assert connection.getresponse().status == 413
     connection.close()
@@ -241,7 +242,7 @@ def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Of each kind of bad requests, over both protocols, a hundred are a hundred in the count and one line in the
     log."""
     large = bytes(_LIMIT + 1)
-    with caplog.at_level(logging.WARNING, "ragtrace.worker"), running({"body_bytes": _LIMIT}) as run:
+    with caplog.at_level(logging.WARNING, "ragtrace.worker"), running() as run:
         for _ in range(100):
             run.post(b"\xff")
             run.post(_GOOD, Content_Encoding="br")
@@ -251,9 +252,10 @@ def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 3
 
 
-def test_traces_that_never_end_are_bounded() -> None:
+def test_traces_that_never_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a thousand traces without a root at most a hundred stay open; the oldest leave, and none is lost."""
-    with running({"open_traces": 100, "longest_seconds": 600.0}) as run:
+    monkeypatch.setattr(open_traces, "MOST_TRACES", 100)
+    with running({"longest_seconds": 600.0}) as run:
         for first in range(1, 1_001, 50):
             message = ExportTraceServiceRequest()
             target = scope(message)
@@ -274,11 +276,11 @@ def _large(trace: int, service: str) -> bytes:
 def test_a_sender_that_floods_leaves_room_for_others() -> None:
     """Where more than half of the room is taken, who has half is asked to come again, over both protocols; others are
     served. When there is no room at all, everybody is."""
-    with running({"bytes": 1_000_000, "quiet_seconds": 600.0, "longest_seconds": 600.0, "retry_seconds": 3.0}) as run:
+    with running({"bytes": 1_000_000, "quiet_seconds": 600.0, "longest_seconds": 600.0}) as run:
         answers = [run.post(_large(trace, "flood")) for trace in range(1, 10)]
         statuses = [status for status, _, _ in answers]
         assert statuses == sorted(statuses)
-        assert (statuses[3], statuses[-1], answers[-1][2]["retry-after"]) == (200, 429, "3")
+        assert (statuses[3], statuses[-1], answers[-1][2]["retry-after"]) == (200, 429, "2")
         assert run.post(_large(100, "other"))[0] == 200
         with pytest.raises(grpc.RpcError) as refused:
             _call(run, _large(101, "flood"))
@@ -286,7 +288,7 @@ def test_a_sender_that_floods_leaves_room_for_others() -> None:
         trailers = dict(refused.value.trailing_metadata())  # type: ignore[attr-defined]
         info = RetryInfo()
         assert Status.FromString(trailers["grpc-status-details-bin"]).details[0].Unpack(info)
-        assert info.retry_delay.seconds == 3
+        assert info.retry_delay.seconds == 2
         others = [run.post(_large(trace, f"service {trace}"))[0] for trace in range(200, 210)]
         assert others[-1] == 429
         assert is_balanced(run.worker.stats())

@@ -110,12 +110,14 @@ def _parts(request: Any) -> dict[bytes, tuple[bytes, bytes, bytes]]:
 
 
 @pytest.mark.parametrize("behind", ["http", "grpc"])
-def test_what_came_leaves_untouched(behind: str) -> None:
+def test_what_came_leaves_untouched(behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Resources, scopes, links, events, states, schemas and unknown fields leave as they came; attributes are added."""
     before = _parts(_with_everything())
+    if behind == "grpc":
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     with (
         grpc_server() as (url, over_grpc),
-        running(behind=url if behind == "grpc" else "", otlp_protocol={"grpc": "grpc", "http": ""}[behind]) as run,
+        running(behind=url if behind == "grpc" else "") as run,
     ):
         assert run.post(_with_everything().SerializeToString())[0] == 200
         run.wait(lambda s: s.sent == 4)

@@ -64,12 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=float, default=8.0, help="most requests per second; 0 for no limit")
     parser.add_argument("--sample", type=float, default=0.5, help="share of the requests to evaluate, from 0 to 1")
     parser.add_argument(
-        "--capture-content",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="put texts on the spans; the demo's texts are public, elsewhere the default is off",
-    )
-    parser.add_argument(
         "--otlp", metavar="ENDPOINT", help="send spans and events to this endpoint, e.g. http://localhost:4318"
     )
     parser.add_argument(
@@ -91,7 +85,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
     parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
-    parser.add_argument("--plain", action="store_true", help="print lines instead of a live table")
     return parser
 
 
@@ -116,8 +109,8 @@ def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
         "workers": min(2, os.cpu_count() or 1),  # the demo may use the whole machine
         "batch": 8,  # small, so that the table changes often
         "hold_seconds": 60.0,  # even a slow machine can put the scores on the root spans
-        "capture_content": "true" if options.capture_content else "false",
-        "explanations": options.capture_content,
+        "capture_content": "true",  # the texts are public; elsewhere the default is off
+        "explanations": True,
         "sinks": [board],
         "store": options.store or "",
     }
@@ -210,7 +203,7 @@ def _display(
     options: argparse.Namespace, board: boards.DemoBoard, url: str | None
 ) -> tuple[Callable[[], None], Callable[[], None]]:
     """Functions to update and to end the display: a live table on a terminal with `rich`, else lines."""
-    if not options.plain and sys.stdout.isatty():
+    if sys.stdout.isatty():
         try:
             from rich.live import Live
 

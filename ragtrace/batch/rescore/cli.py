@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.batch.rescore.announcement import confirm, say, task
 from ragtrace.errors import DataError, SettingError
+from ragtrace.settings.value_forms import is_server
 
 if TYPE_CHECKING:
     from ragtrace.base.rows import Item, Row
@@ -145,10 +146,10 @@ def require_shared(options: argparse.Namespace, suite: RescoreSuite, machines: i
                 f"the store {url.database} is a file, which the {machines} machines of --ray {options.ray} cannot "
                 "read; use a store in PostgreSQL, or one machine"
             )
-    if suite.asks_judge and not suite.settings.judge_budget_url:
+    if suite.asks_judge and not is_server(suite.settings.judge_ledger):
         raise SettingError(
             f"--ray {options.ray} has {machines} machines, each of which would spend the judge's whole budget; "
-            "set judge_budget_url, a budget for all of them"
+            "set judge_ledger to a Redis server, a budget for all of them"
         )
 
 

@@ -101,9 +101,7 @@ class ImaginedJudge(Judge):
     def __init__(self, settings: Settings) -> None:
         """Raises the errors of `Judge`."""
         unlimited = replace(settings, judge_budget_hour=math.inf, judge_budget_day=math.inf)
-        super().__init__(
-            replace(unlimited, judge_store="", judge_budget_file="", judge_budget_url="", judge_structured="schema")
-        )
+        super().__init__(replace(unlimited, judge_store="", judge_ledger=""))
         self.calls = 0
         self._reply_tokens = min(_REPLY_TOKENS, settings.judge_max_tokens)
 
@@ -111,6 +109,9 @@ class ImaginedJudge(Judge):
     def is_free(self) -> bool:
         """Whether neither prompts nor replies have a price."""
         return not any(self._prices)
+
+    def _first_form(self) -> str:
+        return "schema"
 
     def _complete(self, messages: Sequence[Any], temperature: float, options: Mapping[str, Any]) -> Any:
         self.calls += 1

@@ -146,5 +146,5 @@ def get_calibration_file(request: Request) -> str:
     """The path of the calibration file. Raises Problem (409) where the console has none."""
     file = settings_of(request).calibration_file
     if not file:
-        raise Problem(409, "There is no calibration file", "Start the console with --calibration FILE.")
+        raise Problem(409, "There is no calibration file", "Name one in the setting calibration_file.")
     return file

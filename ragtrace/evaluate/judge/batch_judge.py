@@ -16,6 +16,7 @@ from ragtrace.evaluate.judge.budget import NANO, Reservation
 from ragtrace.evaluate.judge.client import Judge, JudgeError, JudgeRequest
 from ragtrace.evaluate.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
 from ragtrace.settings import Settings
+from ragtrace.settings.value_forms import is_server
 
 _MOST_REQUESTS, _MOST_BYTES = 5_000, 20_000_000
 """Of one batch. OpenAI takes 50,000 and 200 MB; these are held in memory."""
@@ -41,10 +42,10 @@ class BatchJudge(Judge):
         self._file, self._share, self._say = file, share, say
         self._api = BatchApi(self._litellm, settings, self._key)
         self._headroom = file.first_headroom(self.store.headroom())
-        self._is_durable = bool(settings.judge_store or settings.judge_budget_file or settings.judge_budget_url)
+        self._is_durable = bool(settings.judge_store or settings.judge_ledger)
         """Whether the spending of an earlier process is still counted."""
         self._own: set[Reservation] = set()
-        self._seconds = _OPEN_SECONDS if settings.judge_budget_url else 0.0
+        self._seconds = _OPEN_SECONDS if is_server(settings.judge_ledger) else 0.0
 
     def headroom(self) -> float:
         """That of the beginning: in each pass the same questions must be asked."""

@@ -21,6 +21,7 @@ from ragtrace.evaluate.judge.prompts import FIELD_CHARS, Message, Prompt, again,
 from ragtrace.evaluate.judge.replies import Schema, UnreadableError, read
 from ragtrace.evaluate.judge.shared_budget import SharedBudget, reservation_id
 from ragtrace.settings import Settings, only
+from ragtrace.settings.value_forms import is_server
 from ragtrace.text.sanitizer import REDACTION_FAILED
 
 _PER_MESSAGE = 32
@@ -147,9 +148,6 @@ class Judge:
         return hashlib.sha256(json.dumps(what).encode("utf-8", "replace")).hexdigest()
 
     def _first_form(self) -> str:
-        form = self._settings.judge_structured
-        if form != "auto":
-            return form
         # A server of one's own most likely takes a schema, and steps back where it does not.
         own = bool(self._settings.judge_api_base)
         return "schema" if own or self._litellm.supports_response_schema(self.model) else "object"
@@ -226,7 +224,7 @@ class Judge:
         broke = isinstance(error, ours.InternalServerError) and self._turned_away(error) and not self._proven
         if not (refused or broke):
             return False
-        if "response_format" in options and self._settings.judge_structured == "auto":
+        if "response_format" in options:
             self._form = "object" if options["response_format"]["type"] == "json_schema" else "none"
             return True
         if broke:
@@ -341,14 +339,11 @@ def _pause(state: Any) -> float:
 
 def _ledger(settings: Settings) -> Ledger:
     hour, day = settings.judge_budget_hour, settings.judge_budget_day
-    shared = None
-    if settings.judge_budget_url:
-        if settings.judge_budget_file:
-            raise SettingError(
-                "judge_budget_url and judge_budget_file are both set; keep one: they are one budget each"
-            )
-        shared = SharedBudget(settings.judge_budget_url, hour=hour, day=day)
-    return Ledger(settings.judge_store, settings.judge_budget_file, hour=hour, day=day, shared=shared)
+    shared: SharedBudget | None = None
+    if is_server(settings.judge_ledger):
+        shared = SharedBudget(settings.judge_ledger, hour=hour, day=day)
+    file = "" if shared else settings.judge_ledger
+    return Ledger(settings.judge_store, file, hour=hour, day=day, shared=shared)
 
 
 def _brief(error: BaseException) -> str:
@@ -356,7 +351,7 @@ def _brief(error: BaseException) -> str:
 
 
 _judges: Lazy[Judge] = Lazy(Judge)
-_OF_JUDGE = ("judge_", "redact")
+_OF_JUDGE = ("judge_", "model_prices", "redact")
 """The beginnings of the settings that a judge has."""
 
 

@@ -92,7 +92,7 @@ class Ledger:
             database.execute(_ANSWERS)
         except (OSError, sqlite3.Error) as error:
             names = " and ".join(filter(None, (self._path, self._budget_file)))
-            raise SettingError(f"judge_store or judge_budget_file ({names}) cannot be used: {error}") from error
+            raise SettingError(f"judge_store or judge_ledger ({names}) cannot be used: {error}") from error
         return database
 
     @contextlib.contextmanager

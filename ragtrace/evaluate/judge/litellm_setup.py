@@ -9,6 +9,7 @@ from typing import Any
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.evaluate.judge.bounded_client import bounded_client
 from ragtrace.settings import Settings
+from ragtrace.settings import prices as model_prices
 
 
 def load() -> Any:
@@ -36,21 +37,20 @@ def _tls(litellm: Any) -> Any:
 
 def prices(litellm: Any, settings: Settings) -> tuple[float, float]:
     """US dollars per token of prompt and of answer."""
-    configured = (settings.judge_price_input, settings.judge_price_output)
-    if min(configured) >= 0:
+    if configured := model_prices(settings.model_prices).get(settings.judge_model):
         return configured[0] / 1e6, configured[1] / 1e6
     try:
         listed = litellm.get_model_info(settings.judge_model)
-        listed_prices: tuple[Any, Any] = (listed.get("input_cost_per_token"), listed.get("output_cost_per_token"))
+        per_token: tuple[Any, Any] = (listed.get("input_cost_per_token"), listed.get("output_cost_per_token"))
     except Exception:  # noqa: BLE001 litellm's own kinds vary with its versions; whatever it is, there is no price
-        listed_prices = (None, None)
-    if None in listed_prices:
+        per_token = (None, None)
+    if None in per_token:
         raise SettingError(
             f"judge_model is {settings.judge_model!r}, which has no listed price, so that no budget could hold; set "
-            "judge_price_input and judge_price_output (US dollars for a million tokens; 0 if it costs nothing)"
+            f"model_prices to {settings.judge_model}=INPUT/OUTPUT (US dollars for a million tokens; 0/0 if it costs "
+            "nothing)"
         )
-    each = [g / 1e6 if g >= 0 else float(f or 0) for g, f in zip(configured, listed_prices, strict=True)]
-    return each[0], each[1]
+    return float(per_token[0]), float(per_token[1])
 
 
 def check_provider(litellm: Any, settings: Settings) -> None:

@@ -26,10 +26,10 @@ def prompt_sanitizer(settings: Settings) -> Sanitizer:
             f"{settings.judge_model!r} reads the texts of requests; set judge_redact to what it may read: pii, names, "
             "off, or module:attribute of a function"
         )
-    return Sanitizer(_mask(mode, settings.redact_seconds))
+    return Sanitizer(_mask(mode))
 
 
-def _mask(mode: str, seconds: float) -> Callable[[str], str]:
+def _mask(mode: str) -> Callable[[str], str]:
     if mode in ("pii", "hash"):
         return mask_pii
     if mode == "names":
@@ -37,4 +37,4 @@ def _mask(mode: str, seconds: float) -> Callable[[str], str]:
 
         mask_names("Anna Berg lives at 12 Main Street.")  # raises here, and not at each question, if it cannot run
         return mask_names
-    return TimeLimited(redaction_function(mode, "judge_redact"), seconds)
+    return TimeLimited(redaction_function(mode, "judge_redact"))

@@ -80,7 +80,7 @@ class SharedBudget:
         try:
             full, is_open, sums = self._ask(entry)
         except Unreachable:
-            why = "cannot be asked for: the server of judge_budget_url does not answer"
+            why = "cannot be asked for: the server of judge_ledger does not answer"
             raise BudgetError("hour", self._limits["hour"], may_pass=False, why=why) from None
         if full:
             limit = self._nano[full]
@@ -170,14 +170,14 @@ def _connect(address: str) -> Any:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
     except ImportError as error:
-        raise MissingExtraError("redis", "judge", "The setting judge_budget_url") from error
+        raise MissingExtraError("redis", "judge", "The setting judge_ledger") from error
     try:
         # No retries of redis-py's own: a settlement that was carried out would count twice.
         client = redis.Redis.from_url(
             address, socket_timeout=_TIMEOUT, socket_connect_timeout=_TIMEOUT, retry=Retry(NoBackoff(), 0)
         )
     except ValueError as error:
-        raise SettingError(f"judge_budget_url is not an address that the package redis takes: {error}") from None
+        raise SettingError(f"judge_ledger is not an address that the package redis takes: {error}") from None
     return client.register_script(_SCRIPT.read_text("utf-8"))
 
 
