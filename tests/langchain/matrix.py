@@ -165,7 +165,8 @@ def ask(peers: Path, framework: str, library: str) -> dict[str, Any] | None:
 def cell(found: list[str] | None) -> str:
     if found is None:
         return "does not run"
-    return "✘ " + ", ".join(f.removeprefix("no ").removesuffix(" on root") for f in found) if found else "✔"
+    said = ", ".join(found or []).replace("no question on root", "question").replace("no answer on root", "answer")
+    return f"✘ {said}" if found else "✔"
 
 
 HEAD = """# The capture matrix
@@ -177,8 +178,9 @@ judged from the spans alone. Every cell of the column `ragtrace` is a test as we
 ✔ says: as many traces as requests, each with one root; no span without its parent; every span ended; question and
 answer on the root; the documents on a retrieval span, by text or by id; an error where there was one, and none where a
 call was merely left; session, user and tags on every span where they were given. ✘ says what was found instead;
-`question` and `answer` are missing on the root. Texts were switched on wherever a library has a switch. What a library leaves out may be its authors' choice. The models are
-LangChain's and LlamaIndex's own fakes, for which OpenTelemetry's own instrumentation of LangChain makes no span.
+`question` and `answer` are missing on the root. Texts were switched on wherever a library has a switch. What a library
+leaves out may be its authors' choice. The models are LangChain's and LlamaIndex's own fakes, for which OpenTelemetry's
+own instrumentation of LangChain makes no span.
 """
 
 TAIL = """## What is not captured
