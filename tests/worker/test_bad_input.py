@@ -22,7 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 from ragtrace.errors import SettingError
-from ragtrace.worker import open_traces, worker_settings
+from ragtrace.worker import grpc_receiver, http_receiver, intake, open_traces
 from tests.otlp.certificates import make_certificate
 from tests.otlp.receivers import http_server
 from tests.worker.running import (
@@ -38,11 +38,19 @@ from tests.worker.running import (
 
 _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _GOOD = request_of(1).SerializeToString()
-_LIMIT = worker_settings.BODY_BYTES
+_LIMIT = 1_000_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_bodies() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (grpc_receiver, http_receiver, intake):
+            patch.setattr(module, "BODY_BYTES", _LIMIT)
+        yield
 
 
 @pytest.fixture(scope="module")
-def run() -> Iterator[Running]:
+def run(_short_bodies: None) -> Iterator[Running]:
     """One worker for all bad input, with short bodies."""
     with running({"longest_seconds": 2.0}) as run:
         yield run
@@ -123,7 +131,7 @@ def test_a_body_of_unknown_length_is_bounded(run: Running) -> None:
     connection.putheader("Transfer-Encoding", "chunked")
     connection.endheaders()
     chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
-    for _ in range(_LIMIT // 0x10000 + 4):
+    for _ in range(20):
         connection.send(chunk)
     assert connection.getresponse().status == 413
     connection.close()
@@ -239,16 +247,16 @@ def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
 
 
 def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Of each kind of bad requests, over both protocols, a hundred are a hundred in the count and one line in the
+    """Of each kind of bad requests, over both protocols, twenty are twenty in the count and one line in the
     log."""
     large = bytes(_LIMIT + 1)
     with caplog.at_level(logging.WARNING, "ragtrace.worker"), running() as run:
-        for _ in range(100):
+        for _ in range(20):
             run.post(b"\xff")
             run.post(_GOOD, Content_Encoding="br")
             with pytest.raises(grpc.RpcError):
                 _call(run, large)
-        run.wait(lambda s: s.refused == {"damaged": 100, "coding": 100, "incomplete": 100})
+        run.wait(lambda s: s.refused == {"damaged": 20, "coding": 20, "incomplete": 20})
     assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 3
 
 
