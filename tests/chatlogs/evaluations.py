@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
 
 NOW = 1_760_000_000.0
@@ -85,3 +86,10 @@ def _score(drawn: random.Random, name: str) -> Score:
         return Score(name, label="not_applicable")
     value = drawn.choice((0.0, 1.0, round(drawn.random(), 3), round(drawn.random(), 3), drawn.uniform(-3, 40)))
     return Score(name, value, "pass" if value >= 0.5 else "fail")
+
+
+def fill(url: str, count: int, *stored: Score, **fields: Any) -> None:
+    """A store with so many logs of `made`."""
+    store = open_store(url)
+    store.write([made(n, *stored, **fields) for n in range(count)])
+    store.close()

@@ -18,9 +18,9 @@ from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
 from ragtrace.evaluate.judge import use_judge
 from ragtrace.plugins import builtin_names, load
-from ragtrace.records import Document, Score
+from ragtrace.records import Document
 from ragtrace.settings import load as load_settings
-from tests.chatlogs.evaluations import made
+from tests.chatlogs.evaluations import fill, made
 from tests.judge import server as s
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
 
@@ -49,17 +49,11 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield served
 
 
-def _fill(url: str, count: int, *stored: Score) -> None:
-    store = open_store(url)
-    store.write([made(n, *stored) for n in range(count)])
-    store.close()
-
-
 @pytest.mark.server
 def test_money_needs_an_agreement(store_url: str, judge: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal and without --yes a judge that costs money is not asked; with --yes it is asked as often as
     the command said."""
-    _fill(store_url, 6)
+    fill(store_url, 6)
     command = ["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]
     assert main(command) == 2
     messages = capsys.readouterr().err
@@ -90,7 +84,7 @@ def test_a_judge_without_a_price_needs_no_agreement(
     store_url: str, judge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server of one's own that costs nothing is asked at once."""
-    _fill(store_url, 3)
+    fill(store_url, 3)
     monkeypatch.setenv("RAGTRACE_MODEL_PRICES", f"{os.environ['RAGTRACE_JUDGE_MODEL']}=0/0")
     assert main(["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]) == 0
     assert len(judge.requests) == 3
@@ -101,7 +95,7 @@ def test_a_budget_that_is_too_small_is_said(
     store_url: str, judge: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run that costs more than the hour's budget says so; what the budget has no room for is evaluated later."""
-    _fill(store_url, 12)
+    fill(store_url, 12)
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.003")
     command = ["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1", "--yes"]
     monkeypatch.setenv("RAGTRACE_JUDGE_CONCURRENCY", "1")
@@ -120,7 +114,7 @@ def test_a_budget_that_is_too_small_is_said(
 @pytest.mark.parametrize(("reply", "code", "requests"), [("y\n", 0, 2), ("n\n", 2, 0), ("\n", 2, 0)])
 def test_a_terminal_is_asked(reply: str, code: int, requests: int, tmp_path: Path, judge: Any) -> None:
     """In a terminal the command asks before it spends; anything but yes ends it with nothing evaluated."""
-    _fill(str(tmp_path / "s.db"), 2)
+    fill(str(tmp_path / "s.db"), 2)
     command = ragtrace("rescore", "--store", "s.db", "--evaluators", "sexism", "--jobs", "1")
     judge_settings = {
         name: value for name, value in os.environ.items() if name.startswith(("RAGTRACE_JUDGE_", "RAGTRACE_MODEL_"))

@@ -20,7 +20,7 @@ from sqlalchemy import select
 
 from ragtrace.console.chatlogs.schema import scores, traces
 from ragtrace.console.chatlogs.store import open_store
-from tests.chatlogs.evaluations import made
+from tests.chatlogs.evaluations import fill
 
 GOLDEN = Path(__file__).parent / "golden"
 BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
@@ -54,12 +54,6 @@ def cluster() -> Iterator[str]:
         head.wait(60)
 
 
-def _fill(url: str, count: int) -> None:
-    store = open_store(url)
-    store.write([made(n) for n in range(count)])
-    store.close()
-
-
 def _rows(url: str) -> list[tuple[Any, ...]]:
     """All scores: trace, evaluator, version, value, label, probability."""
     store = open_store(url)
@@ -86,7 +80,7 @@ def _rescore(folder: Path, *arguments: str, **environment: str) -> subprocess.Co
 def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str, tmp_path: Path) -> None:
     """The logs of a store get on Ray what local processes give them; a log is evaluated only by those
     that have not scored it."""
-    _fill(store_url, 60)
+    fill(store_url, 60)
     until = "2025-10-09T08:53:50"
     run = _rescore(tmp_path, "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--until", until)
     assert run.returncode == 0, run.stderr
@@ -95,7 +89,7 @@ def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str,
     assert run.returncode == 0, run.stderr
     assert "Ray: 2 workers on 1 machines" in run.stderr
     assert "90 evaluations of 60 logs are to be done, 30 are there" in run.stderr
-    _fill(str(tmp_path / "local.db"), 60)
+    fill(str(tmp_path / "local.db"), 60)
     run = _rescore(tmp_path, "--store", "local.db", "--evaluators", f"{BRIEF},{FRAGILE}", "--out", "local.jsonl")
     assert run.returncode == 0, run.stderr
     assert _rows(store_url) == _rows(str(tmp_path / "local.db"))
@@ -143,7 +137,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     calls = tmp_path / "calls.txt"
     calls.touch()
     for name in ("once.db", "killed.db"):
-        _fill(str(tmp_path / name), count)
+        fill(str(tmp_path / name), count)
     run = _rescore(tmp_path, "--store", "once.db", "--evaluators", SLOW, "--jobs", "1", RESCORE_CALLS=str(calls))
     assert run.returncode == 0, run.stderr
     calls.write_text("")
@@ -192,7 +186,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
 def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) -> None:
     """A log that kills each worker that evaluates it is tried four times, not for ever: the run ends in one line with
     the exit code 2, and what was stored before stays."""
-    _fill(str(tmp_path / "s.db"), 30)
+    fill(str(tmp_path / "s.db"), 30)
     run = _rescore(tmp_path, "--store", "s.db", "--evaluators", DEADLY, "--since", "2025-10-09", "--ray", cluster)
     assert run.returncode == 2, run.stderr
     assert "Ray's workers failed" in run.stderr.splitlines()[-1]
@@ -208,7 +202,7 @@ def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) 
 )
 def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tmp_path: Path) -> None:
     """An invalid address, or one at which nothing listens, gives one line that says what to do."""
-    _fill(str(tmp_path / "s.db"), 3)
+    fill(str(tmp_path / "s.db"), 3)
     run = _rescore(tmp_path, "--store", "s.db", "--evaluators", BRIEF, "--ray", address)
     assert run.returncode == 2
     [line] = run.stderr.splitlines()
@@ -218,7 +212,7 @@ def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tm
 
 def test_a_cluster_that_wants_another_token_is_one_line(cluster: str, tmp_path: Path) -> None:
     """A cluster that refuses the token gives one line that says what to do."""
-    _fill(str(tmp_path / "s.db"), 3)
+    fill(str(tmp_path / "s.db"), 3)
     command = ["--store", "s.db", "--evaluators", BRIEF, "--ray", cluster]
     run = _rescore(tmp_path, *command, RAY_AUTH_TOKEN=secrets.token_hex(32))
     assert run.returncode == 2

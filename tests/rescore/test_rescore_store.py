@@ -33,7 +33,7 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.plugins import load
 from ragtrace.records import Facts, Score
 from ragtrace.settings import load as load_settings
-from tests.chatlogs.evaluations import NOW, made
+from tests.chatlogs.evaluations import NOW, fill, made
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
 
 BRIEF, SLOW, FRAGILE, COMPARED = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "compared"))
@@ -44,12 +44,6 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES":
             monkeypatch.delenv(name)
-
-
-def _fill(url: str, count: int, *stored: Score, **fields: Any) -> None:
-    store = open_store(url)
-    store.write([made(n, *stored, **fields) for n in range(count)])
-    store.close()
 
 
 def _rows(url: str) -> list[tuple[Any, ...]]:
@@ -71,7 +65,7 @@ def rescore(url: str, evaluators: str, *more: str) -> int:
 def test_a_new_version_joins_the_older_one(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each log gets a score of the new version with the probability of its log; the older score stays, and the same
     command finds nothing to do."""
-    _fill(store_url, 20, Score("brief", 1.0, "pass", version="1"), sampling_probability=0.5)
+    fill(store_url, 20, Score("brief", 1.0, "pass", version="1"), sampling_probability=0.5)
     assert rescore(store_url, BRIEF) == 0
     messages = capsys.readouterr().err
     assert "20 logs; evaluators with their versions: brief 2; 20 evaluations of 20 logs are to be done" in messages
@@ -93,7 +87,7 @@ def test_a_new_version_joins_the_older_one(store_url: str, capsys: pytest.Captur
 def test_only_what_is_missing_is_evaluated(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Of several evaluators each log gets those that it lacks; a log without the input of an evaluator is not
     applicable, which is stored, too."""
-    _fill(store_url, 4)
+    fill(store_url, 4)
     assert rescore(store_url, BRIEF) == 0
     assert rescore(store_url, f"{BRIEF},{COMPARED}") == 1
     messages = capsys.readouterr().err
@@ -123,7 +117,7 @@ def test_failed_evaluations_are_tried_again(
     store_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What failed is counted and not stored, so the same command evaluates it once the cause is away."""
-    _fill(store_url, 20)
+    fill(store_url, 20)
     monkeypatch.setenv("RESCORE_BROKEN", "yes")
     assert rescore(store_url, FRAGILE) == 0
     assert "2 evaluations failed; the same command tries them again" in capsys.readouterr().err
@@ -147,7 +141,7 @@ def test_the_logs_of_a_period_and_an_application(store_url: str) -> None:
 
 def test_calibrated_thresholds_apply(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thresholds of the calibration file give the labels, and the version of the scores."""
-    _fill(store_url, 3, answer="a long answer to the question")
+    fill(store_url, 3, answer="a long answer to the question")
     save(tmp_path / "c.json", [Calibrated("brief", "2", 1, 0.2, "higher", NOW)])
     monkeypatch.setenv("RAGTRACE_CALIBRATION_FILE", str(tmp_path / "c.json"))
     assert rescore(store_url, BRIEF) == 0
@@ -181,7 +175,7 @@ def test_a_terminal_has_a_progress_bar(tmp_path: Path) -> None:
     """In a terminal a bar shows the logs that are done and the rate, and messages fit the terminal; a pipe has no
     bar."""
     pytest.importorskip("rich", reason="rich is not installed: pip install 'ragtrace-otel[eval]'")
-    _fill(str(tmp_path / "s.db"), 30)
+    fill(str(tmp_path / "s.db"), 30)
     command = ragtrace("rescore", "--store", "s.db", "--evaluators", BRIEF, "--jobs", "1")
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
     code, printed = in_terminal(command, tmp_path, 70, environment)
@@ -215,7 +209,7 @@ def test_bad_input_is_one_line(
     """What cannot be done is said in one line, with the exit code 2, before anything is evaluated."""
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     monkeypatch.chdir(tmp_path)
-    _fill("s.db", 2)
+    fill("s.db", 2)
     assert main(["rescore", "--store", "s.db", "--evaluators", BRIEF, *arguments]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
     assert _rows("s.db") == []
@@ -225,7 +219,7 @@ def test_evaluators_without_their_models(
     store_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Evaluators whose models are not installed are named before anything is evaluated."""
-    _fill(store_url, 2)
+    fill(store_url, 2)
     monkeypatch.setattr("ragtrace.live.requirements.is_installed", lambda module: module != "onnxruntime")
     assert rescore(store_url, "faithfulness") == 2
     assert "names faithfulness, for which these packages are not installed: onnxruntime" in capsys.readouterr().err
@@ -262,7 +256,7 @@ def test_ray_is_not_installed(
 ) -> None:
     """Without Ray the option --ray says what to install, before anything is evaluated."""
     url = str(tmp_path / "s.db")
-    _fill(url, 2)
+    fill(url, 2)
     monkeypatch.setitem(sys.modules, "ray", None)
     assert rescore(url, BRIEF, "--ray") == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -298,7 +292,7 @@ def test_what_several_machines_share(
 
 def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A store without logs is no error."""
-    _fill(store_url, 0)
+    fill(store_url, 0)
     assert rescore(store_url, BRIEF) == 0
     assert "0 logs" in capsys.readouterr().err
 
@@ -316,7 +310,7 @@ def test_a_run_that_is_killed_goes_on(jobs: str, tmp_path: Path) -> None:
     calls = tmp_path / "calls.txt"
     calls.touch()
     for name in ("once.db", "killed.db"):
-        _fill(str(tmp_path / name), count)
+        fill(str(tmp_path / name), count)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RESCORE_CALLS": str(calls)}
 
     def start(name: str) -> subprocess.Popen[bytes]:
