@@ -18,6 +18,7 @@ class ConnectionLimits:
     write_seconds: float = 60.0
     """A client that takes nothing for so long is let go."""
     connections: int = 512
+    """Open at a time."""
 
 
 def _send_without_delay(transport: asyncio.Transport) -> None:

@@ -69,8 +69,7 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
 
 @contextmanager
 def served(store: Store, settings: ConsoleSettings | None = None, limits: ConnectionLimits = _LIMITS) -> Iterator[str]:
-    """Serve in a thread while the block runs, as tests and notebooks do; gives the address. Port 0, the
-    default here, is any that is free."""
+    """Serve in a thread while the block runs, as notebooks do; gives the address. The default is any free port."""
     used = settings or ConsoleSettings(port=0)
     server = uvicorn.Server(config(store, used, limits=limits))
     with _bound(server, used) as listening:

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any
 
-from ragtrace.settings import FRAMEWORKS
+from ragtrace.settings.value_forms import FRAMEWORKS
 
 _log = logging.getLogger(__name__)
 

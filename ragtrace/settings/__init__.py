@@ -14,6 +14,7 @@ from typing import Any
 
 from ragtrace.settings.section import PREFIX, Section
 from ragtrace.settings.value_forms import (
+    FRAMEWORKS,
     check_address,
     check_engine,
     check_frameworks,
@@ -36,11 +37,8 @@ __all__ = [
     "only",
     "prices",
 ]
-_MAIN_REGIONS = "US GB DE FR ES IT NL BE AT CH PT PL SE IE AU BR MX IN CN JP"
-PHONE_REGIONS = tuple(_MAIN_REGIONS.split())
+PHONE_REGIONS = tuple("US GB DE FR ES IT NL BE AT CH PT PL SE IE AU BR MX IN CN JP".split())  # noqa: SIM905 read at once
 """The default of `phone_regions`."""
-FRAMEWORKS = ("langchain", "llama_index")
-"""The frameworks that can be instrumented."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +151,9 @@ class Settings:
     batch_wait: float = 0.25
     """How long a request waits for company at most."""
     workers: int = 1
-    """Threads that evaluate. Each has a child process of its own for the evaluators with an importable name (built in,
-    entry point, `module:attribute`): the application's threads never wait for them, and one that crashes does not end
-    the application. Evaluators given as objects run in the thread. With 0 all run in one thread of the application."""
+    """Threads that evaluate. Each has a child process for the evaluators with an importable name (built in, entry
+    point, `module:attribute`), so that the application neither waits for them nor ends with one that crashes.
+    Evaluators given as objects run in the thread. With 0 all run in one thread of the application."""
     exit_seconds: float = 5.0
     """How long a process that ends may still evaluate what waits, counted from when the evaluators have loaded their
     models. After a SIGTERM it counts at once."""
@@ -212,8 +210,8 @@ class Settings:
     judge_ledger: str = ""
     """Where the judge's spending alone is counted, for all processes that name it: a file (SQLite), or for many
     machines a Redis server, `redis://USER:PASSWORD@HOST:PORT/DATABASE#BUDGET`. While the server does not answer, the
-    judge is not asked. Empty for judge_store, or where that is empty, for a file of `init`'s own, which its processes
-    share and which is removed at the end. See [judge.md](judge.md#one-budget-for-many-machines)."""
+    judge is not asked. Empty for judge_store, or without it for a file of `init`'s own, which is removed at the end.
+    See [judge.md](judge.md#one-budget-for-many-machines)."""
     judge_prompt: str = ""
     """The prompt of the evaluator `judge`, with {question} {expected_answer} {context} {actual_answer}, answered with
     true or false."""

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from ragtrace.errors import SettingError
 
+FRAMEWORKS = ("langchain", "llama_index")
+
 
 def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
     """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
@@ -103,9 +105,8 @@ def check_ledger(place: str, where: str) -> None:
 
 def check_frameworks(names: Sequence[str], where: str) -> None:
     """Raise SettingError for a framework that cannot be instrumented."""
-    for name in names:
-        if name not in ("langchain", "llama_index"):
-            raise SettingError(f"{where} has {name!r}; give langchain, llama_index, both or neither")
+    for name in set(names).difference(FRAMEWORKS):
+        raise SettingError(f"{where} has {name!r}; give langchain, llama_index, both or neither")
 
 
 def check_regions(regions: Sequence[str], where: str) -> None:

@@ -165,8 +165,8 @@ def ask(peers: Path, framework: str, library: str) -> dict[str, Any] | None:
 def cell(found: list[str] | None) -> str:
     if found is None:
         return "does not run"
-    said = ", ".join(found or []).replace("no question on root", "question").replace("no answer on root", "answer")
-    return f"✘ {said}" if found else "✔"
+    missing = ", ".join(found or []).replace("no question on root", "question").replace("no answer on root", "answer")
+    return f"✘ {missing}" if found else "✔"
 
 
 HEAD = """# The capture matrix

@@ -323,8 +323,8 @@ def test_processes_have_one_budget(
     """Two processes, no file, and money for three questions: three are asked, and the settings are as before."""
     pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS * 4)
-    given = {"MAX_TOKENS": "100", "BUDGET_HOUR": "0.00035"}
-    for name, value in {**given, "MODEL": "openai/x", "RETRIES": "0"}.items():
+    limits = {"MAX_TOKENS": "100", "BUDGET_HOUR": "0.00035"}
+    for name, value in {**limits, "MODEL": "openai/x", "RETRIES": "0"}.items():
         monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
     monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=0/1")
     good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}', tokens=(100, 100))

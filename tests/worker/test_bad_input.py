@@ -247,16 +247,16 @@ def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
 
 
 def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Of each kind of bad requests, over both protocols, twenty are twenty in the count and one line in the
+    """Of each kind of bad requests, over both protocols, a hundred are a hundred in the count and one line in the
     log."""
     large = bytes(_LIMIT + 1)
     with caplog.at_level(logging.WARNING, "ragtrace.worker"), running() as run:
-        for _ in range(20):
+        for _ in range(100):
             run.post(b"\xff")
             run.post(_GOOD, Content_Encoding="br")
             with pytest.raises(grpc.RpcError):
                 _call(run, large)
-        run.wait(lambda s: s.refused == {"damaged": 20, "coding": 20, "incomplete": 20})
+        run.wait(lambda s: s.refused == {"damaged": 100, "coding": 100, "incomplete": 100})
     assert len([r for r in caplog.records if "refused" in r.getMessage()]) == 3
 
 
