@@ -171,7 +171,7 @@ class HttpReceiver:
                 raise IntakeError(413, "too_large", f"the body has more than {BODY_BYTES} bytes")
             if not message.get("more_body", False):
                 return
-            if self._bytes > self._settings.bytes:
+            if self._bytes > max(size, self._settings.bytes):  # one that is larger than all room is taken alone
                 raise IntakeError(UNAVAILABLE, "requests", "too many bytes are under way")
 
     def _take(self, body: bytes, coding: str, kind: str, sender: str) -> bytes:
