@@ -101,7 +101,7 @@ def filled(path: Path, count: int) -> Store:
         store.write(batch, CHECKS)
         seconds = time.monotonic() - began
         print(f"{count:,} traces written in {seconds:.0f} s ({count / seconds:,.0f} a second)", flush=True)
-    picked = fill(store, Policy(quota=400, random=0.5, topics=0.0, disagreement=0.0))
+    picked = fill(store, Policy(quota=400, shares={"random": 0.5, "worst": 0.25, "threshold": 0.15, "feedback": 0.1}))
     print(f"{picked} logs picked for review", flush=True)
     return store
 

@@ -78,10 +78,10 @@ def filled(store: Store, target: int) -> float:
     print(f"{count} traces")
     now = newest + 60
     start = time.perf_counter()
-    new = fill(store, Policy(quota=target, random=0.4, worst=0.2, threshold=0.2, topics=0.05, feedback=0), now)
+    new = fill(store, Policy(quota=target, shares={"random": 0.4, "worst": 0.4, "threshold": 0.2}), now)
     print(f"fill: {new} logs in {time.perf_counter() - start:.1f} s")
     start = time.perf_counter()
-    fill(store, Policy(quota=target, random=0.4, worst=0, threshold=0, disagreement=0, topics=0, feedback=0), now)
+    fill(store, Policy(quota=target, shares={"random": 0.4}), now)
     print(f"fill with nothing to do: {1_000 * (time.perf_counter() - start):.0f} ms")
     return now
 

@@ -108,9 +108,8 @@ def review(store: Store, now: float) -> None:
     from ragtrace.console.review.feedback import add_feedback
 
     chance = random.Random(3)
-    policy = Policy(
-        quota=420, random=0.7, worst=0.1, threshold=0.1, disagreement=0.05, topics=0.05, feedback=0.0, double=0.2
-    )
+    shares = {"random": 0.7, "worst": 0.1, "threshold": 0.1, "disagreement": 0.05, "topic": 0.05}
+    policy = Policy(quota=420, shares=shares, double=0.2)
     fill(store, policy, now)
     people = [accounts.add(store, name, "reviewer").id for name in ("anna", "ben", "chiara")]
     for n in range(1_000):
@@ -133,7 +132,13 @@ def review(store: Store, now: float) -> None:
         submit(store, task, said, people[n % 3], when)
         if chance.random() < 0.15:
             add_feedback(store, Feedback(task.trace_id, chance.choice((-1, 1)), None, "app"), now)
-    fill(store, Policy(quota=900, random=0.0, worst=0.1, threshold=0.05, disagreement=0.05), now + 60)
+    fill(
+        store,
+        Policy(
+            quota=900, shares={"worst": 0.1, "threshold": 0.05, "disagreement": 0.05, "topic": 0.15, "feedback": 0.1}
+        ),
+        now + 60,
+    )
 
 
 def _good(chance: random.Random, name: str, value: float, trace_id: str) -> bool:

@@ -256,7 +256,7 @@ _TASKS = {
     "prometheus_port": "Metrics",
     "hold_seconds": "How long spans wait for scores",
     "queue_items": "Queues, threads and processes",
-    "embedding_model": "Larger models, and what counts as personal data",
+    "models": "Larger models, and what counts as personal data",
     "judge_model": "The judge",
     "store": "Keep chat logs",
 }

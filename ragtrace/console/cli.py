@@ -93,8 +93,7 @@ def _serve(options: argparse.Namespace) -> int:
         raise MissingExtraError(error.name or "fastapi", "serve", "The console") from error
 
     settings = load_console({"host": options.host, "port": options.port})
-    calibration_file = settings.calibration_file or load().calibration_file
-    settings = replace(settings, calibration_file=calibration_file, policy=load_policy())
+    settings = replace(settings, calibration_file=load().calibration_file, policy=load_policy())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
     with open_store_of(options, create=options.create) as store, deliver_verdicts(store):

@@ -55,9 +55,7 @@ def local_address(store: Store, base: str) -> str:
 
 
 def _page(request: Request, next: str, message: str = "", status: int = 200, *, local: bool = False) -> Response:
-    oidc = settings_of(request).oidc
-    label = oidc.label if oidc else ""
-    values = {"next": next, "message": message, "oidc": label, "local": local}
+    values = {"next": next, "message": message, "oidc": settings_of(request).oidc is not None, "local": local}
     return render(request, "login.html.j2", **values, status_code=status)
 
 

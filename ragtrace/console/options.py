@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,13 +33,11 @@ class Oidc:
     roles: Mapping[str, str] = field(default_factory=dict)
     """Value of the claim → role; `*` is for everybody else. Who gets no role is not let in."""
     scopes: str = "openid profile email"
-    label: str = "Sign in with single sign-on"
-    """What the login page calls it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConsoleSettings:
-    """Durations are in seconds unless their name says otherwise, sizes in bytes."""
+class ConsoleTable:
+    """What the table [console] may have."""
 
     host: str = "127.0.0.1"
     port: int = 8400
@@ -57,12 +55,18 @@ class ConsoleSettings:
     """Who sees texts as they are; others see them with personal data masked."""
     trace_url: str = ""
     """Where the trace backend shows a trace: a URL with {trace_id}."""
+    topics: bool = True
+    """Whether `ragtrace serve` groups questions by topic in the background; needs the extra `models`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings(ConsoleTable):
+    """The settings of the console, with those of other tables."""
+
     calibration_file: str = ""
     """Where an activated calibration is written, for the pipeline to load."""
     policy: Policy = field(default_factory=Policy)
     """Which logs come to review, and how many."""
-    topics: bool = True
-    """Whether `ragtrace serve` groups questions by topic in the background; needs the extra `models`."""
     oidc: Oidc | None = None
 
     @property
@@ -107,7 +111,7 @@ _OIDC = Section(
     secrets=frozenset({"client_secret"}),
 )
 _CONSOLE = Section(
-    ConsoleSettings,
+    ConsoleTable,
     table="console",
     prefix="RAGTRACE_CONSOLE_",
     bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf), "session_hours": (0.0, math.inf)},
@@ -123,8 +127,9 @@ def load_console(
 ) -> ConsoleSettings:
     """The settings from arguments, else from RAGTRACE_CONSOLE_<NAME>, else from the tables [console] and
     [console.oidc] of ragtrace.toml. Raises SettingError as `Section.load` does."""
-    settings = _CONSOLE.load(arguments, environ, file)
-    return replace(settings, url=settings.url.rstrip("/"), oidc=load_oidc(environ, file))
+    table = _CONSOLE.load(arguments, environ, file)
+    values = {f.name: getattr(table, f.name) for f in fields(table)}
+    return ConsoleSettings(**{**values, "url": table.url.rstrip("/")}, oidc=load_oidc(environ, file))
 
 
 def load_oidc(environ: Mapping[str, str] | None = None, file: str | os.PathLike[str] | None = None) -> Oidc | None:

@@ -39,7 +39,7 @@ def _sentences(text: str, limit: int = _SENTENCES) -> list[str]:
 def _embed(texts: Sequence[str], settings: Settings) -> Any:
     from ragtrace.evaluate.models.embedding import get_embedder
 
-    return get_embedder(settings.embedding_model).embed(list(texts))
+    return get_embedder(settings.model("embedding")).embed(list(texts))
 
 
 @evaluator(
@@ -49,11 +49,11 @@ def _embed(texts: Sequence[str], settings: Settings) -> Any:
     source=f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator",
 )
 def answer_similarity(trace: Trace, *, settings: Settings) -> float | Score:
-    """Cosine of the embeddings of answer and reference; below 0 counts as 0. With the setting `similarity_model` the
+    """Cosine of the embeddings of answer and reference; below 0 counts as 0. With the setting `models.similarity` the
     score of the CrossEncoder that it names."""
     from ragtrace.evaluate.models.external import similarity
 
-    if model := settings.similarity_model:
+    if model := settings.model("similarity"):
         (value,) = similarity([(trace.answer, trace.reference or "")], model)
         return Score("answer_similarity", value=value, explanation=f"by {model}")
     a, b = _embed([trace.answer, trace.reference or ""], settings)

@@ -212,11 +212,11 @@ def hallucination_cross_encoder(trace: Trace, *, settings: Settings) -> Score:
     """Calibrated probability that the whole answer is consistent with its context: one judgement over context and
     answer, not composed from claims.
 
-    The setting `entailment_model` names another model for it: Vectara's HHEM, a CrossEncoder, a LettuceDetect token
+    The setting `models.entailment` names another model for it: Vectara's HHEM, a CrossEncoder, a LettuceDetect token
     classifier, or a MiniCheck language model. A context that is too long for that one is read in windows, and the
     explanation says how much was read and what was not supported."""
-    if settings.entailment_model:
-        return _by_named_model(trace, settings.entailment_model)
+    if settings.model("entailment"):
+        return _by_named_model(trace, settings.model("entailment"))
     return _score(hallucination_cross_encoder, trace, lambda c: 1 - c.support.ungrounded)
 
 

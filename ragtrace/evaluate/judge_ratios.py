@@ -171,7 +171,7 @@ def answer_relevancy_questions(trace: Trace, ask: Asker) -> Score:
     from ragtrace.evaluate.models.embedding import get_embedder
 
     questions = ask(QUESTIONS, {"answer": trace.answer}).value["questions"][:_QUESTIONS]
-    own, *others = get_embedder(ask.settings.embedding_model).embed([trace.query, *questions])
+    own, *others = get_embedder(ask.settings.model("embedding")).embed([trace.query, *questions])
     value = mean([min(1.0, max(-1.0, float(own @ other))) for other in others])
     return Score("answer_relevancy_questions", value, explanation=quoted(questions, "questions"))
 
@@ -190,7 +190,7 @@ def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
     tp, fp, fn = len(both), len(statements["answer_only"]), len(statements["reference_only"])
     if not tp + fp + fn:
         return None
-    a, b = get_embedder(ask.settings.embedding_model).embed([trace.answer, trace.reference or ""])
+    a, b = get_embedder(ask.settings.model("embedding")).embed([trace.answer, trace.reference or ""])
     value = CLAIMS_WEIGHT * f1(tp, fp, fn) + SIMILARITY_WEIGHT * min(1.0, max(0.0, float(a @ b)))
     explanation = f"{tp} statements in both, {fp} in the answer only, {fn} in the reference only"
     return Score("answer_correctness_judge", value, explanation=marked(explanation, doubtful))

@@ -25,7 +25,7 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
     from ragtrace.evaluate.models.causal import get_causal, likelihood
 
     try:
-        model = get_causal(settings.likelihood_model)
+        model = get_causal(settings.model("likelihood"))
     except (MissingExtraError, ModelError, SettingError) as error:
         raise EvaluationError("no_model", str(error)) from error
     likelihoods = [likelihood(model, text, prefix) for prefix, text in parts]

@@ -121,7 +121,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     tp = sum(p >= _CORRECT for p in result.supported())
     fp = len(result.claims) - tp
     fn = 0 if isinstance(expected, str) else sum(p < _CORRECT for p in expected.supported())
-    a, b = get_embedder(settings.embedding_model).embed([trace.answer, trace.reference or ""])
+    a, b = get_embedder(settings.model("embedding")).embed([trace.answer, trace.reference or ""])
     value = _CLAIMS_WEIGHT * f1(tp, fp, fn) + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
     said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
     return Score("answer_correctness", value=min(1.0, value), explanation=said_so)
@@ -158,7 +158,7 @@ def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[flo
     from ragtrace.text.sentences import prose, split
 
     groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
-    vectors = get_embedder(settings.embedding_model).embed([query, *(s for g in groups for s in g)])
+    vectors = get_embedder(settings.model("embedding")).embed([query, *(s for g in groups for s in g)])
     cosines, at = [], 1
     for group in groups:
         cosines.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)

@@ -65,7 +65,7 @@ def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]
     """Each group's vectors; all of a micro-batch in one call, so that what recurs is embedded once."""
     from ragtrace.evaluate.models.embedding import get_embedder
 
-    vectors = get_embedder(settings.embedding_model).embed([text for group in groups for text in group])
+    vectors = get_embedder(settings.model("embedding")).embed([text for group in groups for text in group])
     parts, start = [], 0
     for group in groups:
         parts.append(vectors[start : start + len(group)])
@@ -74,10 +74,10 @@ def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]
 
 
 def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
-    """Per trace the cosines of its answer's passages with the query, or what the model that `similarity_model` names
+    """Per trace the cosines of its answer's passages with the query, or what the model that `models.similarity` names
     says of its sentences. Empty for an answer of too few words."""
-    if settings.similarity_model:
-        return [_by_named_model(trace, settings.similarity_model) for trace in traces]
+    if settings.model("similarity"):
+        return [_by_named_model(trace, settings.model("similarity")) for trace in traces]
     groups: list[list[str]] = []
     for trace in traces:
         spans = passages(trace.answer, _ANSWER_SENTENCES) if _names_subject(trace.answer) else []
@@ -110,7 +110,7 @@ def _by_cosine(
 ) -> list[float | Score]:
     """The scores for the mean or highest cosine of each answer's sentences."""
     missing = Score(check.name, label=NOT_APPLICABLE, explanation="the answer has no sentence, or too few words")
-    by = f"by {settings.similarity_model}" if settings.similarity_model else None
+    by = f"by {model}" if (model := settings.model("similarity")) else None
     values = [_clipped(of(c), -1.0) if len(c) else None for c in _answer_to_query(traces, settings)]
     return [missing if value is None else Score(check.name, value=value, explanation=by) for value in values]
 
@@ -130,7 +130,7 @@ def _cosine(threshold: float, source: str) -> Callable[[Callable[..., Any]], Eva
 @_cosine(0.16, "Ejento evaluation metrics, 1.3")
 def answer_relevance_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[float | Score]:
     """Mean over the answer's sentences of cos(sentence, query), or of the scores of the CrossEncoder that the setting
-    `similarity_model` names. A list or a table counts as one sentence. `answer_relevance` has a model for it.
+    `models.similarity` names. A list or a table counts as one sentence. `answer_relevance` has a model for it.
 
     Not applicable, without such a CrossEncoder, to answers of up to five words of which at most three carry meaning:
     "Yes.", "42 days", a name."""
@@ -154,7 +154,7 @@ def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[f
 def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
     from ragtrace.evaluate.models.embedding import OnnxEmbedder, get_embedder
 
-    if get_embedder(settings.embedding_model).name == OnnxEmbedder.name:
+    if get_embedder(settings.model("embedding")).name == OnnxEmbedder.name:
         return [_relevance_in_place(trace, settings) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
     groups: list[list[str]] = []

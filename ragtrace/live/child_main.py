@@ -81,8 +81,8 @@ def _load_models(names: Sequence[str], settings: Settings | None) -> None:
     if settings is not None:
         external.warm(settings)
         with contextlib.suppress(Exception):
-            if settings.embedding_model:
-                embedding.get_embedder(settings.embedding_model)
+            if settings.model("embedding"):
+                embedding.get_embedder(settings.model("embedding"))
     for name in names:
         if name in plugins.BUILT_IN:
             with contextlib.suppress(Exception):

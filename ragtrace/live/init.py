@@ -186,10 +186,10 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     from ragtrace.evaluate.causes import cause
 
     settings, remove_spending = _shared_budget(settings, checks)
-    if settings.embedding_model:  # one that cannot be loaded is an error at start, not one on every score
+    if settings.model("embedding"):  # one that cannot be loaded is an error at start, not one on every score
         from ragtrace.evaluate.models.embedding import get_embedder
 
-        get_embedder(settings.embedding_model)
+        get_embedder(settings.model("embedding"))
     own = evaluator_settings(settings)  # goes to other processes, to which objects among the settings cannot
     checks = [configure(check, own) for check in checks]
     calibration = _calibration(settings)

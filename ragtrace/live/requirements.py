@@ -83,20 +83,20 @@ def missing(checks: Sequence[Evaluator], settings: Settings) -> dict[Requirement
 
 
 def wrong_model(checks: Sequence[Evaluator], settings: Settings) -> str:
-    """What is wrong with the first model that a setting names for one of the evaluators; empty where nothing is. A name
-    on the hub is not looked up there."""
+    """What is wrong with the first named model that an evaluator uses, or "". The hub is not asked."""
     from ragtrace.evaluate.models.model_folders import folder_problem, name_problem
 
     for name in ((check.importable_name or "").removesuffix("_cascade") for check in checks):
-        engine, likelihood = settings.pii_engine.removeprefix("gliner:"), settings.likelihood_model
-        for setting, model, is_used, is_of_pairs in (
-            ("entailment_model", settings.entailment_model, name == "hallucination_cross_encoder", True),
-            ("similarity_model", settings.similarity_model, name in _BY_SIMILARITY, True),
-            ("pii_engine", engine, name in _BY_PII_ENGINE and engine != "presidio", False),
-            ("likelihood_model", likelihood, _module(name) == "likelihood" and not likelihood.endswith(".gguf"), False),
+        for kind, is_used, is_of_pairs in (
+            ("entailment", name == "hallucination_cross_encoder", True),
+            ("similarity", name in _BY_SIMILARITY, True),
+            ("pii", name in _BY_PII_ENGINE, False),
+            ("likelihood", _module(name) == "likelihood", False),
         ):
-            if is_used and model and (problem := name_problem(model) or (is_of_pairs and folder_problem(model))):
-                return f"{setting} names {model!r}, which {problem}"
+            model = settings.model(kind).removeprefix("gliner:")
+            is_checked = is_used and model not in ("", "presidio") and not model.endswith(".gguf")
+            if is_checked and (problem := name_problem(model) or (is_of_pairs and folder_problem(model))):
+                return f"models.{kind} names {model!r}, which {problem}"
     return ""
 
 
@@ -115,19 +115,19 @@ def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
     name = name.removesuffix("_cascade")
     module = _module(name)
     if module == "likelihood":
-        yield from _likelihood(settings.likelihood_model)
-    elif name in _BY_SIMILARITY and settings.similarity_model:
+        yield from _likelihood(settings.model("likelihood"))
+    elif name in _BY_SIMILARITY and settings.model("similarity"):
         yield from _SENTENCE_TRANSFORMERS
-    elif name == "hallucination_cross_encoder" and settings.entailment_model:
+    elif name == "hallucination_cross_encoder" and settings.model("entailment"):
         yield from _TRANSFORMERS
-    elif name in _BY_TOXICITY and settings.toxicity_model:
+    elif name in _BY_TOXICITY and settings.model("toxicity"):
         yield Requirement("detoxify", "")
-    elif settings.embedding_model and (module == "similarity" or name in _BY_EMBEDDING):
+    elif settings.model("embedding") and (module == "similarity" or name in _BY_EMBEDDING):
         yield from _SENTENCE_TRANSFORMERS
     else:
         yield from _EVALUATORS.get(name) or _MODULES.get(module, ())
-    if name in _BY_PII_ENGINE and settings.pii_engine:
-        yield from _pii_engine(settings.pii_engine)
+    if name in _BY_PII_ENGINE and settings.model("pii"):
+        yield from _pii_engine(settings.model("pii"))
 
 
 def _module(name: str) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ragtrace.settings.section import PREFIX, Section
 from ragtrace.settings.value_forms import (
     FRAMEWORKS,
     check_address,
-    check_engine,
     check_frameworks,
     check_ledger,
+    check_models,
     check_regions,
     evaluator_shares,
     prices,
@@ -158,20 +158,9 @@ class Settings:
     """How long a process that ends may still evaluate what waits, counted from when the evaluators have loaded their
     models. After a SIGTERM it counts at once."""
 
-    embedding_model: str = ""
-    """A sentence-transformers model (name or folder); empty for the embedded one."""
-    toxicity_model: str = ""
-    """`detoxify:original`, `detoxify:unbiased` or `detoxify:multilingual`; empty for the embedded one."""
-    entailment_model: str = ""
-    """What judges `hallucination_cross_encoder`, by name or folder: `vectara/hallucination_evaluation_model`, which
-    brings code of its own that is run, a sentence-transformers CrossEncoder, a token classifier (LettuceDetect), or a
-    language model (MiniCheck); empty for the embedded model."""
-    similarity_model: str = ""
-    """A sentence-transformers CrossEncoder (name or folder) that scores how similar two texts are, in place of cosines
-    of embeddings; empty for these."""
-    pii_engine: str = ""
-    """`presidio` or `gliner:` and a model's name or folder, whose finds are added to those of the patterns; empty for
-    these and the embedded model alone."""
+    models: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Models in place of the embedded ones, by kind, each by name or folder: `embedding`, `toxicity`, `entailment`,
+    `similarity`, `pii`, `likelihood`. See [models/named.md](models/named.md)."""
     phone_regions: tuple[str, ...] = PHONE_REGIONS
     """Regions (ISO 3166, e.g. `DE`) whose national phone numbers `pii_leakage` and `contact_information` recognise by
     their form. Numbers beside a word like "phone", and international ones, are recognised in any case."""
@@ -181,9 +170,6 @@ class Settings:
     leaks_from_context: tuple[str, ...] = ()
     """Kinds of data that an answer may repeat from its chunks, e.g. `email`, `phone`; `personal` for all personal data,
     `secret` for all secrets. What is not in the chunks comes from the model and always fails."""
-    likelihood_model: str = ""
-    """The causal language model of `perplexity` and `gptscore_*`: a Hugging Face name or folder, or a GGUF file; empty
-    for the SmolLM2 that comes in a package."""
 
     judge_model: str = ""
     """The LLM that judges, as litellm names it, e.g. `openai/gpt-4o-mini`; empty for none."""
@@ -232,11 +218,14 @@ class Settings:
     store_bytes: int = 0
     """Bytes that the store may take: above them its oldest requests are removed; 0 for as many as there come."""
 
+    def model(self, kind: str) -> str:
+        """The model of this kind that `models` names; empty for the embedded one."""
+        return self.models.get(kind, "")
+
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "source": ("auto", "callbacks", "spans"),
     "transport_privacy": ("inline", "sealed", "claim_check"),
-    "toxicity_model": ("", "detoxify:original", "detoxify:unbiased", "detoxify:multilingual"),
 }
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "sample": (0.0, 1.0),
@@ -270,7 +259,7 @@ _SECTION = Section(
     bounds=_BOUNDS,
     checks={
         "evaluators": evaluator_shares,
-        "pii_engine": check_engine,
+        "models": check_models,
         "model_prices": prices,
         "phone_regions": check_regions,
         "frameworks": check_frameworks,
@@ -293,21 +282,9 @@ def load(
 
 
 _OF_EVALUATORS = (
-    "embedding_model",
-    "toxicity_model",
-    "entailment_model",
-    "similarity_model",
-    "pii_engine",
-    "phone_regions",
-    "public_contacts",
-    "leaks_from_context",
-    "likelihood_model",
-    "judge_",
-    "model_prices",
-    "redact",
-    "g_eval_",
-    "cascade_",
-)
+    "models", "phone_regions", "public_contacts", "leaks_from_context",
+    "judge_", "model_prices", "redact", "g_eval_", "cascade_",
+)  # fmt: skip
 
 
 def only(settings: Settings, beginnings: str | tuple[str, ...]) -> Settings:
@@ -322,16 +299,18 @@ def evaluator_settings(settings: Settings) -> Settings:
 
 def for_evaluators(settings: Settings) -> dict[str, str]:
     """The settings that evaluators use, as environment variables: a process that evaluates gets them so."""
-    values = {f.name: getattr(settings, f.name) for f in fields(Settings) if f.name.startswith(_OF_EVALUATORS)}
-    return {
-        PREFIX + name.upper(): ",".join(value) if isinstance(value, tuple) else str(value)
-        for name, value in values.items()
-    }
+    names = (f.name for f in fields(Settings) if f.name.startswith(_OF_EVALUATORS))
+    return {PREFIX + name.upper(): _as_text(getattr(settings, name)) for name in names}
+
+
+def _as_text(value: Any) -> str:
+    items = [f"{key}={text}" for key, text in value.items()] if isinstance(value, Mapping) else value
+    return ",".join(items) if isinstance(items, (tuple, list)) else str(value)
 
 
 def describe() -> list[tuple[str, Any]]:
     """Every setting with its default."""
-    return [(f.name, f.default) for f in fields(Settings)]
+    return [(f.name, getattr(Settings(), f.name)) for f in fields(Settings)]
 
 
 def is_enabled() -> bool:

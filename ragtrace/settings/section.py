@@ -27,7 +27,7 @@ S = TypeVar("S")
 class Section(Generic[S]):
     """A dataclass of settings, and where its values come from.
 
-    A field can be set if it is a bool, int, float, str, tuple or frozenset of str, or mapping from str to str.
+    A field can be set if it is a bool, int, float, str, tuple or frozenset of str, or mapping of str.
     """
 
     kind: type[S]
@@ -207,9 +207,14 @@ def _mapping(value: Any, where: str) -> dict[str, str]:
     if isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values()):
         return dict(value)
     pairs = [item.rpartition("=") for item in _names(value, where)]
-    if not pairs or not all(key and text for key, _, text in pairs):
+    if not all(key and text for key, _, text in pairs):
         raise SettingError(f"{where} is {value!r}; give KEY=VALUE, comma-separated")
     return {key: text for key, _, text in pairs}
+
+
+def _numbers(value: Any, where: str) -> dict[str, float]:
+    pairs = (value if isinstance(value, Mapping) else _mapping(value, where)).items()
+    return {key: _number(float)(number, f"{key} in {where}") for key, number in pairs}
 
 
 _CONVERTERS: Mapping[Any, Callable[[Any, str], Any]] = {
@@ -221,6 +226,7 @@ _CONVERTERS: Mapping[Any, Callable[[Any, str], Any]] = {
     tuple[str, ...]: _names,
     frozenset[str]: lambda value, where: frozenset(_names(value, where)),
     Mapping[str, str]: _mapping,
+    Mapping[str, float]: _numbers,
 }
 
 

@@ -66,10 +66,19 @@ def evaluator_shares(items: Sequence[Any], where: str = "evaluators") -> list[tu
     return pairs
 
 
-def check_engine(name: str, where: str) -> None:
-    """Raise SettingError for a `pii_engine` of another form."""
-    if not re.fullmatch("(?:presidio|gliner:.+)?", name):
-        raise SettingError(f"{where} is {name!r}; give presidio or gliner:NAME")
+_MODELS = {
+    **dict.fromkeys(("embedding", "entailment", "similarity", "likelihood"), ".+"),
+    "toxicity": "detoxify:(original|unbiased|multilingual)",
+    "pii": "presidio|gliner:.+",
+}
+
+
+def check_models(names: Mapping[str, str], where: str) -> None:
+    """Raise SettingError for a kind of model that does not exist, and for a name of another form."""
+    for kind, name in names.items():
+        if not re.fullmatch(_MODELS.get(kind, ""), name):
+            forms = ", ".join(f"{kind}={form}" for kind, form in _MODELS.items())
+            raise SettingError(f"{where} has {kind}={name!r}; give {forms}")
 
 
 def check_address(address: str, where: str) -> None:

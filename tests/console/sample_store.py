@@ -155,7 +155,8 @@ def filled(path: Path, count: int = 40, *, reviews: int = 0) -> Store:
 def review_some(store: Store, count: int, seed: int = 2) -> None:
     """Reviews by anna and ben: people fail what scores below 0.5, and err now and then."""
     chance, now = random.Random(seed), time.time() + 60
-    fill(store, Policy(quota=200, random=0.5, worst=0.2, threshold=0.1, disagreement=0.0, topics=0.1, double=0.4), now)
+    shares = {"random": 0.5, "worst": 0.2, "threshold": 0.1, "topic": 0.1, "feedback": 0.1}
+    fill(store, Policy(quota=200, shares=shares, double=0.4), now)
     people = [accounts.add(store, name, "reviewer").id for name in ("anna", "ben")]
     for n in range(count):
         task = next_task(store, people[n % 2], now)

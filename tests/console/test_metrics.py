@@ -22,7 +22,6 @@ from tests.console.conftest import Console, faithfulness
 from tests.topics.questions import CHECK, WordEmbedder, asked
 
 NOW = time.time()
-RULES = ("worst", "threshold", "disagreement", "topics", "feedback", "double")
 
 
 def fill(console: Console) -> None:
@@ -35,7 +34,7 @@ def fill(console: Console) -> None:
         trace = make_trace(f"Question {n}?", trace_id=n + 1, span_id=n + 1, started=NOW - 7200 + n)
         made.append(Evaluation(trace, (score,)))
     console.store.write(made, checks, now=NOW - 3600)
-    policy = queue.Policy(quota=100, random=1.0, **dict.fromkeys(RULES, 0.0))
+    policy = queue.Policy(quota=100, shares={"random": 1.0}, double=0.0)
     queue.fill(console.store, policy, NOW)
     for n in range(40):
         said = "fail" if n < 15 or n >= 35 else "pass"

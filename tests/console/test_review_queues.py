@@ -16,8 +16,7 @@ QUEUES = "/api/review/queues"
 
 def _with_logs(console: Console) -> None:
     console.store.write([evaluation(n) for n in range(12)], CHECKS)
-    rules = dict.fromkeys(("worst", "threshold", "disagreement", "topics", "feedback", "double"), 0.0)
-    everything = queue.Policy(quota=60, random=1.0, **rules)  # type: ignore[arg-type]
+    everything = queue.Policy(quota=60, shares={"random": 1.0}, double=0.0)
     queue.fill(console.store, everything, time.time() + 60)
 
 

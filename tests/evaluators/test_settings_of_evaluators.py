@@ -38,12 +38,12 @@ def test_two_evaluators_of_one_name_have_settings_of_their_own(judge: ScriptedJu
 @evaluator(needs={"answer"}, threshold=0.5)
 def band(trace: Trace, *, settings: Settings) -> Score:
     """The value of a setting."""
-    return Score("band", settings.cascade_band, explanation=settings.likelihood_model)
+    return Score("band", settings.cascade_band, explanation=settings.model("likelihood"))
 
 
 def test_a_function_gets_settings_by_a_keyword() -> None:
     """A keyword-only parameter `settings` is filled; settings that an evaluator has are kept."""
-    own = configure(band, Settings(cascade_band=0.25, likelihood_model="one"))
+    own = configure(band, Settings(cascade_band=0.25, models={"likelihood": "one"}))
     ((score,),) = run(configure(own, Settings(cascade_band=0.75)), [make_trace()])
     assert (score.value, score.explanation) == (0.25, "one")
     assert own(make_trace()).value == 0.25
@@ -59,7 +59,7 @@ def test_without_settings_the_environment_counts(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("width", "method"), [(0.5, "judge"), (0.1, "code")])
 def test_a_cascade_hands_its_settings_down(judge: ScriptedJudge, width: float, method: str) -> None:
     """The local evaluator, the band and the judge's evaluator have the settings of the cascade."""
-    check = configure(cascade(band, plugins.load("sexism")), Settings(cascade_band=width, likelihood_model="two"))
+    check = configure(cascade(band, plugins.load("sexism")), Settings(cascade_band=width, models={"likelihood": "two"}))
     ((score,),) = run(check, [make_trace()])
     assert score.method == method
     assert (score.value == 0.0) is (method == "judge")

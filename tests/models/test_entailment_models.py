@@ -45,7 +45,7 @@ def transformers() -> Any:
 
 
 def judged(folder: str, **fields: Any) -> Score:
-    check = plugins.load("hallucination_cross_encoder", Settings(entailment_model=folder))
+    check = plugins.load("hallucination_cross_encoder", Settings(models={"entailment": folder}))
     given = {"query": QUERY, "documents": list(CHUNKS), "answer": ANSWER, **fields}
     ((score,),) = run(check, [make_trace(**given)])
     return score

@@ -84,16 +84,16 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
 @pytest.mark.parametrize(
     ("values", "module", "evaluator", "package"),
     [
-        ({"toxicity_model": "detoxify:original"}, "detoxify", "toxicity", "pip install detoxify"),
-        ({"pii_engine": "presidio"}, "presidio_analyzer", "pii_leakage", "pip install presidio-analyzer"),
-        ({"pii_engine": "gliner:some"}, "gliner", "contact_information", "pip install gliner"),
-        ({"entailment_model": "x"}, "sentence_transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
-        ({"entailment_model": HHEM}, "transformers", "hallucination_cross_encoder", "[sentence-transformers]"),
-        ({"similarity_model": "x"}, "sentence_transformers", "answer_relevance_cosine", "[sentence-transformers]"),
+        ({"models": {"toxicity": "detoxify:original"}}, "detoxify", "toxicity", "pip install detoxify"),
+        ({"models": {"pii": "presidio"}}, "presidio_analyzer", "pii_leakage", "pip install presidio-analyzer"),
+        ({"models": {"pii": "gliner:some"}}, "gliner", "contact_information", "pip install gliner"),
+        ({"models": {"entailment": "x"}}, "sentence_transformers", "hallucination_cross_encoder", "transformers]"),
+        ({"models": {"entailment": HHEM}}, "transformers", "hallucination_cross_encoder", "transformers]"),
+        ({"models": {"similarity": "x"}}, "sentence_transformers", "answer_relevance_cosine", "transformers]"),
     ],
 )  # fmt: skip
 def test_a_missing_package_is_named(  # noqa: PLR0917 a row of the table each
-    setting: Use, monkeypatch: pytest.MonkeyPatch, values: dict[str, str], module: str, evaluator: str, package: str
+    setting: Use, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], module: str, evaluator: str, package: str
 ) -> None:
     """The score is an error that says which setting wants what, and how to install it."""
     missing(monkeypatch, module)
@@ -101,22 +101,22 @@ def test_a_missing_package_is_named(  # noqa: PLR0917 a row of the table each
     found = score(evaluator)
     assert found.error == "MissingExtraError"
     assert package in (found.explanation or "")
-    assert next(iter(values)) in (found.explanation or "")
+    assert f"models.{next(iter(values['models']))}" in (found.explanation or "")
 
 
-@pytest.mark.parametrize("values", [{"toxicity_model": "detoxify"}, {"pii_engine": "gliner:"}, {"pii_engine": "other"}])
-def test_a_name_that_cannot_be_right_is_refused(values: dict[str, str]) -> None:
+@pytest.mark.parametrize("models", [{"toxicity": "detoxify"}, {"pii": "gliner:"}, {"pip": "presidio"}])
+def test_a_name_that_cannot_be_right_is_refused(models: dict[str, str]) -> None:
     """Before anything is evaluated."""
-    with pytest.raises(SettingError, match=next(iter(values))):
-        load(values, environ={})
+    with pytest.raises(SettingError, match=r"^models has"):
+        load({"models": models}, environ={})
 
 
 def test_processes_that_evaluate_are_told() -> None:
     """The names reach them by the environment."""
-    told = for_evaluators(Settings(toxicity_model="detoxify:original", pii_engine="presidio"))
-    assert told["RAGTRACE_TOXICITY_MODEL"] == "detoxify:original"
-    assert told["RAGTRACE_PII_ENGINE"] == "presidio"
-    assert told["RAGTRACE_ENTAILMENT_MODEL"] == told["RAGTRACE_SIMILARITY_MODEL"] == ""
+    told = for_evaluators(Settings(models={"toxicity": "detoxify:original", "pii": "presidio"}))
+    assert told["RAGTRACE_MODELS"] == "toxicity=detoxify:original,pii=presidio"
+    assert load(environ=told).model("pii") == "presidio"
+    assert load(environ=for_evaluators(Settings())) == Settings()
 
 
 def test_without_names_nothing_is_loaded(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_detoxify(setting: Use, monkeypatch: pytest.MonkeyPatch, model: str, ans
     alone. `fairness_bias`, which it does not know, stays with the embedded head."""
     stand_in(monkeypatch, "detoxify", Detoxify=Detoxify)
     before = score("fairness_bias", answer=answer)
-    setting(toxicity_model=model)
+    setting(models={"toxicity": model})
     for name in ("toxicity", "toxicity_severe", "toxicity_obscene", "toxicity_insult", "toxicity_identity_attack"):
         found = score(name, answer=answer)
         assert (found.value, found.label) == (0.9, "fail")
@@ -206,11 +206,11 @@ def test_hhem(setting: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     folder is never looked up on the hub."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
     Hhem.calls.clear()
-    setting(entailment_model=HHEM)
+    setting(models={"entailment": HHEM})
     found = score("hallucination_cross_encoder")
     assert (found.value, found.explanation) == (0.95, f"by {HHEM}")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "HHEMv2Config"}))
-    setting(entailment_model=str(tmp_path))
+    setting(models={"entailment": str(tmp_path)})
     assert score("hallucination_cross_encoder", documents=["Nothing on pumps."]).value == 0.2
     assert Hhem.calls == [
         (HHEM, {"trust_remote_code": True, "local_files_only": False}),
@@ -221,7 +221,7 @@ def test_hhem(setting: Use, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_long_contexts_are_read_in_windows(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """The window that supports the answer best counts, wherever it is, and the explanation says what was read."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
-    setting(entailment_model=HHEM)
+    setting(models={"entailment": HHEM})
     filler = "Water flows downhill in the valley. " * 800
     found = score("hallucination_cross_encoder", documents=[filler, filler + "The pump is covered for 24 months."])
     assert found.value == 0.95
@@ -242,7 +242,7 @@ def test_what_claims_nothing_is_not_asked(
 ) -> None:
     """Refusals and courtesies are told apart as without a named model."""
     stand_in(monkeypatch, "transformers", AutoModelForSequenceClassification=Hhem)
-    setting(entailment_model=HHEM)
+    setting(models={"entailment": HHEM})
     assert score("hallucination_cross_encoder", answer=answer).label == label
     assert score("hallucination_cross_encoder", documents=[" "]).label == "not_applicable"
 
@@ -271,10 +271,10 @@ class GLiNER:
 def test_gliner(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """GLiNER's finds beside ours; a stand-in has its documented interface: weights are on the hub alone."""
     stand_in(monkeypatch, "gliner", GLiNER=GLiNER)
-    setting(pii_engine="gliner:some/model")
+    setting(models={"pii": "gliner:some/model"})
     text = "Bananas are yellow. " * 100 + "passport P1234567, card 4111 1111 1111 1111, Ada Byron, alias adab"
     at = text.index("P1234567")
-    assert [n.kind for n in external.personal(text, CURRENT.settings.pii_engine)] == [
+    assert [n.kind for n in external.personal(text, CURRENT.settings.model("pii"))] == [
         "passport",
         "phone",
         "person",
@@ -293,7 +293,7 @@ def test_gliner(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_that_cannot_be_loaded(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that names it."""
     stand_in(monkeypatch, "gliner", GLiNER=GLiNER)
-    setting(pii_engine="gliner:nobody/none")
+    setting(models={"pii": "gliner:nobody/none"})
     found = score("pii_leakage")
     assert found.error == "ModelError"
     assert "'nobody/none' cannot be loaded: no such model" in (found.explanation or "")
@@ -307,7 +307,7 @@ def presidio(setting: Use) -> None:
     """The real analyzer; spaCy with the largest model here, or a blank one."""
     for module in ("presidio_analyzer", "spacy"):
         pytest.importorskip(module, reason=f"{module} is not installed: pip install presidio-analyzer")
-    setting(pii_engine="presidio")
+    setting(models={"pii": "presidio"})
 
 
 @pytest.mark.usefixtures("presidio")
@@ -382,7 +382,7 @@ def test_a_cross_encoder_for_entailment(
 ) -> None:
     """With one score, with a yes and a no, and with three named labels; its value is the model's own."""
     folder = make(labels, names)
-    setting(entailment_model=folder)
+    setting(models={"entailment": folder})
     found = score("hallucination_cross_encoder")
     assert found.explanation == f"by {folder}"
     pair = ("The pump is covered for 24 months from delivery.", "The pump is covered for 24 months.")
@@ -394,7 +394,7 @@ def test_a_cross_encoder_for_entailment(
 def test_long_texts_and_a_cross_encoder(make: Callable[..., str], setting: Use) -> None:
     """What does not fit goes in as windows: no pair is longer than the model reads."""
     folder = make()
-    setting(entailment_model=folder)
+    setting(models={"entailment": folder})
     context = "Water flows downhill in the valley. " * 40 + "The pump is covered for 24 months."
     found = score("hallucination_cross_encoder", documents=[context])
     assert "windows, of which the best counts" in (found.explanation or "")
@@ -407,7 +407,7 @@ def test_long_texts_and_a_cross_encoder(make: Callable[..., str], setting: Use) 
 
 def test_labels_that_say_nothing_of_entailment(make: Callable[..., str], setting: Use) -> None:
     """An error, not a number of something else."""
-    setting(entailment_model=make(2, {0: "cat", 1: "dog"}))
+    setting(models={"entailment": make(2, {0: "cat", 1: "dog"})})
     found = score("hallucination_cross_encoder")
     assert found.error == "ModelError"
     assert "['cat', 'dog']" in (found.explanation or "")
@@ -417,7 +417,7 @@ def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) 
     """Relevance of the answer's sentences by its scores; one that gives several numbers is refused."""
     cosine = score("answer_relevance_cosine").value
     model = make()
-    setting(similarity_model=model)
+    setting(models={"similarity": model})
     two = "The pump is covered for 24 months. Bananas are yellow and sweet."
     mean, most = score("answer_relevance_cosine", answer=two), score("answer_relevance_max", answer=two)
     scores = external.similarity(
@@ -438,7 +438,7 @@ def test_a_cross_encoder_for_similarity(make: Callable[..., str], setting: Use) 
 
 def test_a_name_that_nobody_has(make: Callable[..., str], setting: Use) -> None:
     """An error that names it."""
-    setting(entailment_model="/nowhere/at/all")
+    setting(models={"entailment": "/nowhere/at/all"})
     assert score("hallucination_cross_encoder").error == "ModelError"
 
 
@@ -446,7 +446,7 @@ def test_a_name_that_nobody_has(make: Callable[..., str], setting: Use) -> None:
 def test_processes_that_evaluate_load_what_is_named(make: Callable[..., str], setting: Use) -> None:
     """The child has the model ready before an evaluator's time begins, and gives the same value."""
     folder = make()
-    settings = Settings(entailment_model=folder)
+    settings = Settings(models={"entailment": folder})
     check = plugins.load("hallucination_cross_encoder", settings)
     here = run(check, [make_trace()])
     runner = ProcessRunner(for_evaluators(settings))

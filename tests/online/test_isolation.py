@@ -222,7 +222,7 @@ from ragtrace.testing import Capture, make_trace
 
 capture = Capture()
 runtime = ragtrace.init(
-    evaluators=["answer_relevance_cosine"], embedding_model="small", sinks=[capture],
+    evaluators=["answer_relevance_cosine"], models={"embedding": "small"}, sinks=[capture],
     frameworks=(), sample_per_second=0,
 )
 runtime.pipeline.submit(make_trace())

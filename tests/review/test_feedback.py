@@ -22,7 +22,7 @@ from ragtrace.records import Feedback
 from ragtrace.testing import make_trace
 from tests.review.review_data import NOW, evaluation, fill_store, good, queued, scored
 
-POLICY = Policy(quota=20, random=0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0.2, double=0)
+POLICY = Policy(quota=20, shares={"feedback": 0.2}, double=0)
 
 
 def said(store: Store) -> list[tuple[str, int | None, str | None]]:

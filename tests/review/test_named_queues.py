@@ -29,7 +29,7 @@ from ragtrace.errors import DataError
 from ragtrace.records import Facts
 from tests.review.review_data import NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
 
-ALL = Policy(quota=100, random=1.0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0, double=0)
+ALL = Policy(quota=100, shares={"random": 1.0}, double=0)
 
 
 def _two_apps(store: Store) -> None:
@@ -227,5 +227,5 @@ def test_a_locked_log_stays_where_it_is(store: Store) -> None:
     with store.writing() as connection:
         connection.execute(update(items).values(locked_by=anna, locked_until=NOW + 900))
     assert named_queues.create(store, "shop", filter=Filter(app="shop"), now=NOW).waiting == 0
-    fill(store, replace(ALL, random=0.0), NOW + 901)
+    fill(store, replace(ALL, shares={}), NOW + 901)
     assert named_queues.find(store, "shop").waiting == 10

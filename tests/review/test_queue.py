@@ -53,8 +53,8 @@ from tests.review.review_data import (
     scored,
 )
 
-ONLY_RANDOM = Policy(quota=10, random=1.0, worst=0, threshold=0, disagreement=0, topics=0, feedback=0, double=0)
-NONE = replace(ONLY_RANDOM, random=0.0)
+ONLY_RANDOM = Policy(quota=10, shares={"random": 1.0}, double=0)
+NONE = replace(ONLY_RANDOM, shares={})
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ NONE = replace(ONLY_RANDOM, random=0.0)
     [
         ({"quota": -1}, "quota is -1"),
         ({"quota": True}, "quota is True"),
-        ({"random": 1.5}, "random is 1.5"),
+        ({"shares": {"random": 1.5}}, "random is 1.5"),
         ({"double": float("nan")}, "double is nan"),
-        ({"random": 0.6, "worst": 0.6}, "add up to"),
-        ({"days": 0}, "days is 0"),
+        ({"shares": {"random": 0.6, "worst": 0.6}}, "add up to"),
+        ({"shares": {"topics": 0.1}}, "shares has 'topics'"),
     ],
 )
-def test_a_policy_that_cannot_be_is_refused(given: dict[str, float], said: str) -> None:
+def test_a_policy_that_cannot_be_is_refused(given: dict[str, object], said: str) -> None:
     """With the name of what is wrong."""
     with pytest.raises(SettingError, match=said):
         Policy(**given)  # type: ignore[arg-type]
@@ -77,11 +77,12 @@ def test_a_policy_that_cannot_be_is_refused(given: dict[str, float], said: str) 
 def test_the_environment_says_the_policy() -> None:
     """Number by number; an invalid one is refused with its name."""
     assert load_policy(environ={}) == Policy()
-    given = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_WORST": "0.2", "OTHER": "x"}
-    assert load_policy(environ=given) == Policy(quota=100, worst=0.2)
+    given = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_SHARES": "random=0.5, worst=0.2"}
+    assert load_policy(environ=given) == Policy(quota=100, shares={"random": 0.5, "worst": 0.2})
     for key, value, said in (
         ("QUOTA", "many", "QUOTA is 'many'"),
-        ("RANDOM", "0.9", "add up"),
+        ("SHARES", "random=0.9,worst=0.2", "add up"),
+        ("SHARES", "random=half", "random in .* is 'half'"),
         ("QUOTA", "1.5", "number"),
     ):
         with pytest.raises(SettingError, match=said):
@@ -92,10 +93,10 @@ def test_the_settings_file_sets_the_policy_and_the_targets(tmp_path: Path) -> No
     """The tables [review] and [webhooks] of ragtrace.toml reach the policy and the webhooks; the environment wins."""
     file = tmp_path / "ragtrace.toml"
     file.write_text(
-        '[review]\nquota = 30\nworst = 0.2\nevaluators = ["toxicity"]\n'
+        '[review]\nquota = 30\nshares = {worst = 0.2}\nevaluators = ["toxicity"]\n'
         '[webhooks]\nurls = ["https://a.example/x"]\ncontent = true\n'
     )
-    assert load_policy(environ={}, file=file) == Policy(quota=30, worst=0.2, evaluators=("toxicity",))
+    assert load_policy(environ={}, file=file) == Policy(quota=30, shares={"worst": 0.2}, evaluators=("toxicity",))
     environ = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "20"}
     assert load_policy(environ=environ, file=file).quota == 20
     assert load_policy({"quota": 10}, environ, file).quota == 10
@@ -106,7 +107,7 @@ def test_the_settings_file_sets_the_policy_and_the_targets(tmp_path: Path) -> No
 # --- what comes into the queue ----------------------------------------------------------------------------------------
 
 
-def test_each_rule_picks_what_it_says(store: Store) -> None:
+def test_each_rule_picks_what_it_says(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst logs, those at the threshold, those of which related evaluators disagree, those that users complained
     of, new questions; a log that two rules would pick is there once, and every item says why."""
 
@@ -127,10 +128,9 @@ def test_each_rule_picks_what_it_says(store: Store) -> None:
     (user,) = people(store, "ann")
     for i in (10, 11, 12):
         submit(store, hexes[i], review(hexes[i], "pass"), user, NOW)
-    policy = Policy(
-        quota=10, random=0, worst=0.2, threshold=0.2, disagreement=0.2, topics=0.1, feedback=0.2, double=0, band=0.05,
-        related=(frozenset({"good", "related"}),),
-    )  # fmt: skip
+    shares = {"worst": 0.2, "threshold": 0.2, "disagreement": 0.2, "topic": 0.1, "feedback": 0.2}
+    policy = Policy(quota=10, double=0, shares=shares)
+    monkeypatch.setattr("ragtrace.console.review.rules.RELATED", (frozenset({"good", "related"}),))
     count = fill(store, policy, NOW)
     found = {row.trace_id: row.reason for row in queued(store)}
     assert count == len(found)
@@ -148,7 +148,7 @@ def test_lower_is_worse_where_higher_is_better_and_the_other_way_round(store: St
     made = [evaluation(i, scored(good, 0.4 - i / 100), scored(bad, 0.2)) for i in range(10)]
     made += [evaluation(10 + i, scored(good, 0.9), scored(bad, 0.6 + i / 100)) for i in range(10)]
     store.write(made, [good, bad], now=NOW - 60)
-    fill(store, replace(NONE, quota=8, worst=1.0), NOW - NOW % DAY)
+    fill(store, replace(NONE, quota=8, shares={"worst": 1.0}), NOW - NOW % DAY)
     found = {row.trace_id for row in queued(store)}
     assert found == {f"{made[i].trace.trace_id:032x}" for i in (8, 9, 18, 19)}
 
@@ -156,7 +156,7 @@ def test_lower_is_worse_where_higher_is_better_and_the_other_way_round(store: St
 def test_the_quota_is_kept_and_opens_with_the_day(store: Store) -> None:
     """Half of it in the morning, all of it by the evening, as much again on the next day."""
     fill_store(store, [i / 1000 for i in range(400)])
-    policy = replace(NONE, quota=40, worst=1.0)
+    policy = replace(NONE, quota=40, shares={"worst": 1.0})
     midnight = NOW - NOW % DAY
     assert fill(store, policy, midnight) == 20
     assert fill(store, policy, midnight + 1) == 1
@@ -169,7 +169,7 @@ def test_the_quota_is_kept_and_opens_with_the_day(store: Store) -> None:
 def test_a_share_is_reviewed_twice(store: Store) -> None:
     """By a second slot, whatever the reason; which logs is decided by their ids alone."""
     fill_store(store, [0.1] * 600)
-    fill(store, replace(NONE, quota=600, worst=1.0, double=0.3), NOW - NOW % DAY + DAY - 1)
+    fill(store, replace(NONE, quota=600, shares={"worst": 1.0}, double=0.3), NOW - NOW % DAY + DAY - 1)
     rows = queued(store)
     second = {row.trace_id for row in rows if row.slot == 1}
     assert {row.trace_id for row in rows if row.slot == 0} >= second
@@ -194,7 +194,7 @@ def test_new_topics_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_queue_fills_itself(store: Store) -> None:
     """While a console runs; a store that cannot be read for a moment is tried again."""
     fill_store(store, [0.1] * 5, stored=time.time() - 60)
-    with Filler(store, replace(NONE, quota=10, worst=1.0), every=0.05):
+    with Filler(store, replace(NONE, quota=10, shares={"worst": 1.0}), every=0.05):
         until = time.monotonic() + 20
         while len(queued(store)) < 5:
             assert time.monotonic() < until
@@ -237,7 +237,7 @@ def test_what_a_rule_picks_does_not_depend_on_the_draw(store: Store) -> None:
     values = fill_store(store, [i / 100 for i in range(50)])
     fill(store, replace(ONLY_RANDOM, quota=25), NOW)
     drawn = {row.trace_id for row in queued(store)}
-    policy = replace(NONE, quota=20, worst=1.0)
+    policy = replace(NONE, quota=20, shares={"worst": 1.0})
     fill(store, policy, NOW - NOW % DAY + DAY - 1)
     rows = {row.trace_id: row for row in queued(store)}
     worst = set(sorted(values, key=values.__getitem__)[:20])
@@ -264,7 +264,7 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
     failing = [t for t in truth if truth[t] == "fail"]
     recall = sum(values[t] < 0.5 for t in failing) / len(failing)
     (user,) = people(store, "ann")
-    policy = replace(ONLY_RANDOM, quota=150, random=0.4, worst=0.6)
+    policy = replace(ONLY_RANDOM, quota=150, shares={"random": 0.4, "worst": 0.6})
     fill(store, policy, NOW - NOW % DAY + DAY - 1)
     judge_all(store, user, truth.__getitem__)
     picked = {row.trace for row in queued(store) if row.reason == "worst"}
@@ -311,7 +311,7 @@ def test_weights_follow_what_is_done(store: Store) -> None:
     ones that wait. A log that nobody drew and no rule of certainty picked weighs nothing."""
     fill_store(store, [i / 200 for i in range(100)])
     (user,) = people(store, "ann")
-    policy = replace(ONLY_RANDOM, quota=40, random=0.5, worst=0.5)
+    policy = replace(ONLY_RANDOM, quota=40, shares={"random": 0.5, "worst": 0.5})
     fill(store, policy, NOW - NOW % DAY + DAY - 1)
     rows = queued(store)
     picked = [row for row in rows if row.reason == "worst"]
@@ -339,7 +339,11 @@ def test_a_log_is_done_by_either_of_its_reviews(store: Store) -> None:
     """One reviewer alone, who gets one slot of each log, whichever: all that was picked counts."""
     fill_store(store, [i / 200 for i in range(100)])
     (user,) = people(store, "ann")
-    fill(store, replace(ONLY_RANDOM, quota=40, random=0.5, worst=0.5, double=0.5), NOW - NOW % DAY + DAY - 1)
+    fill(
+        store,
+        replace(ONLY_RANDOM, quota=40, shares={"random": 0.5, "worst": 0.5}, double=0.5),
+        NOW - NOW % DAY + DAY - 1,
+    )
     judge_all(store, user, lambda _: "fail")
     picked = {row.trace for row in queued(store) if row.reason == "worst"}
     assert {row.weight for row in load_verdicts(store) if row.trace in picked} == {1.0}
@@ -351,7 +355,7 @@ def test_the_probability_of_evaluation_is_in_the_weight(store: Store) -> None:
     score = scored(good, 0.2, sampling_probability=0.25)
     store.write([evaluation(0, score)], [good], now=NOW - 60)
     (user,) = people(store, "ann")
-    fill(store, replace(NONE, quota=5, worst=1.0), NOW)
+    fill(store, replace(NONE, quota=5, shares={"worst": 1.0}), NOW)
     judge_all(store, user, lambda _: "fail")
     (row,) = load_verdicts(store, "good")
     assert (row.weight, row.uniform, row.reviewer, row.version) == (4.0, False, "ann", "2")
@@ -366,7 +370,7 @@ def test_the_probability_of_evaluation_is_in_the_weight(store: Store) -> None:
 def waiting(store: Store) -> Store:
     """A store with 30 logs in the queue, all of them twice."""
     fill_store(store, [i / 100 for i in range(30)])
-    fill(store, replace(NONE, quota=30, worst=1.0, double=1.0), NOW - NOW % DAY + DAY - 1)
+    fill(store, replace(NONE, quota=30, shares={"worst": 1.0}, double=1.0), NOW - NOW % DAY + DAY - 1)
     return store
 
 
@@ -447,7 +451,7 @@ def test_a_late_verdict_is_neither_lost_nor_doubled(store: Store) -> None:
     """Ann's lock expires, Bob reviews, Ann submits: two reviews, one item done, Ann's again in place of her first."""
     fill_store(store, [0.1])
     ann, bob = people(store, "ann", "bob")
-    fill(store, replace(NONE, quota=5, worst=1.0), NOW)
+    fill(store, replace(NONE, quota=5, shares={"worst": 1.0}), NOW)
     hers = next_task(store, ann, NOW)
     his = next_task(store, bob, NOW + LOCK + 1)
     assert hers is not None

@@ -57,14 +57,14 @@ def test_each_evaluator_by_a_model_has_requirements() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "modules"),
     [
-        ("answer_relevance_cosine", {"similarity_model": "x"}, ["sentence_transformers", "torch"]),
-        ("context_relevancy_recall", {"embedding_model": "x"}, ["sentence_transformers", "torch"]),
-        ("hallucination_cross_encoder", {"entailment_model": "x"}, ["transformers", "torch"]),
-        ("toxicity_threat", {"toxicity_model": "detoxify:original"}, ["detoxify"]),
-        ("pii_leakage", {"pii_engine": "presidio"}, ["presidio_analyzer"]),
+        ("answer_relevance_cosine", {"models": {"similarity": "x"}}, ["sentence_transformers", "torch"]),
+        ("context_relevancy_recall", {"models": {"embedding": "x"}}, ["sentence_transformers", "torch"]),
+        ("hallucination_cross_encoder", {"models": {"entailment": "x"}}, ["transformers", "torch"]),
+        ("toxicity_threat", {"models": {"toxicity": "detoxify:original"}}, ["detoxify"]),
+        ("pii_leakage", {"models": {"pii": "presidio"}}, ["presidio_analyzer"]),
         ("pii_leakage", {}, []),
-        ("perplexity", {"likelihood_model": "a.gguf"}, ["llama_cpp"]),
-        ("gptscore_qa_fluency", {"likelihood_model": "gpt2"}, ["transformers", "torch"]),
+        ("perplexity", {"models": {"likelihood": "a.gguf"}}, ["llama_cpp"]),
+        ("gptscore_qa_fluency", {"models": {"likelihood": "gpt2"}}, ["transformers", "torch"]),
         ("bleu_2", {}, ["nltk"]),
         ("sexism", {}, []),
     ],
@@ -106,13 +106,13 @@ def test_a_models_folder_is_looked_at_before_the_start(
     """What it lacks is said; a model without a head for pairs would give random scores."""
     folder = _folder(tmp_path / "model", *names, **config)
     for setting, name in (
-        ("entailment_model", "hallucination_cross_encoder"),
-        ("similarity_model", "answer_relevance_cosine"),
+        ("entailment", "hallucination_cross_encoder"),
+        ("similarity", "answer_relevance_cosine"),
     ):
-        problem = requirements.wrong_model([plugins.load(name)], Settings(**{setting: folder}))
-        assert problem.startswith(f"{setting} names {folder!r}, which {words}" if words else "")
+        problem = requirements.wrong_model([plugins.load(name)], Settings(models={setting: folder}))
+        assert problem.startswith(f"models.{setting} names {folder!r}, which {words}" if words else "")
         assert bool(problem) == bool(words)
-    assert not requirements.wrong_model([plugins.load("pii_leakage")], Settings(entailment_model=folder))
+    assert not requirements.wrong_model([plugins.load("pii_leakage")], Settings(models={"entailment": folder}))
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_a_models_folder_is_looked_at_before_the_start(
 def test_a_name_is_a_folder_or_one_of_the_hub(model: str, words: str) -> None:
     """For each setting that names a model, where one of the evaluators uses it."""
     for setting, value, name in (
-        ("entailment_model", model, "hallucination_cross_encoder"),
-        ("similarity_model", model, "answer_similarity"),
-        ("pii_engine", f"gliner:{model}", "pii_leakage"),
-        ("likelihood_model", model, "perplexity"),
+        ("entailment", model, "hallucination_cross_encoder"),
+        ("similarity", model, "answer_similarity"),
+        ("pii", f"gliner:{model}", "pii_leakage"),
+        ("likelihood", model, "perplexity"),
     ):
-        problem = requirements.wrong_model([plugins.load(name)], Settings(**{setting: value}))
+        problem = requirements.wrong_model([plugins.load(name)], Settings(models={setting: value}))
         assert bool(problem) == bool(words)
         assert words in problem
 
@@ -143,5 +143,5 @@ def test_a_name_is_a_folder_or_one_of_the_hub(model: str, words: str) -> None:
 def test_init_refuses_a_model_that_is_not_there(tmp_path: Path) -> None:
     """In one line, before anything starts."""
     pytest.importorskip("sentence_transformers")
-    with pytest.raises(SettingError, match=r"^similarity_model names '.*', which has no config.json that can be read$"):
-        ragtrace.init(evaluators=["answer_relevance_cosine"], similarity_model=str(tmp_path), prometheus_port=-1)
+    with pytest.raises(SettingError, match=r"^models.similarity names '.*', which has no config.json"):
+        ragtrace.init(evaluators=["answer_relevance_cosine"], models={"similarity": str(tmp_path)}, prometheus_port=-1)

@@ -77,7 +77,7 @@ def _checked(message: Feedback, now: float) -> Feedback:
 def _has_room(connection: Connection, policy: Policy, trace: int, now: float) -> bool:
     """Whether no rule has picked the trace, and today's share of feedback is not used up."""
     is_free = connection.scalar(select(not_picked(literal(trace))))
-    return bool(is_free) and count_today(connection, now).get("feedback", 0) < policy.allowed(now)["feedback"]
+    return bool(is_free) and count_today(connection, now).get("feedback", 0) < policy.allowed(now).get("feedback", 0)
 
 
 class FeedbackSink:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from ragtrace.console.chatlogs.engine import chunks, lock
 from ragtrace.console.chatlogs.schema import items, meta, reviews, traces
 from ragtrace.console.review import named_queues, topics
-from ragtrace.console.review.policy import CERTAIN, RANDOM, TOPIC, Policy, draw, load_policy
+from ragtrace.console.review.policy import CERTAIN, DAYS, RANDOM, TOPIC, WINDOW, Policy, draw, load_policy
 from ragtrace.console.review.rules import pick_traces
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
         counts = count_today(connection, now)
     limits = {reason: count - counts.get(reason, 0) for reason, count in policy.allowed(now).items()}
     picks = pick_traces(store, policy, now, limits)
-    picks[TOPIC] = topics.pick_new_topics(store, policy, now, limits.get(TOPIC, 0))
+    picks[TOPIC] = topics.pick_new_topics(store, now, limits.get(TOPIC, 0))
     sample = _draw_sample(store, policy, now)
     with store.writing() as connection:
         lock(connection, _LOCK)
@@ -105,12 +105,12 @@ class _Sample:
 
 def _draw_sample(store: Store, policy: Policy, now: float) -> _Sample | None:
     """Draws from the traces stored since the last draw. None if no draw is due, or nothing was stored."""
-    expected = policy.quota * policy.random
+    expected = policy.quota * policy.shares.get(RANDOM, 0.0)
     with store.reading() as connection:
         since = _watermark(connection)
         until = now - _LATE
-        start = now - policy.days * _DAY if since is None else since
-        if not expected or (since is not None and until - since < policy.window):
+        start = now - DAYS * _DAY if since is None else since
+        if not expected or (since is not None and until - since < WINDOW):
             return None
         count = _count_stored(connection, start, until)
         if not count:

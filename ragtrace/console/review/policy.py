@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragtrace.errors import SettingError
@@ -37,60 +37,57 @@ RELATED: tuple[frozenset[str], ...] = (
 )
 """Evaluators that ask the same question: if one fails what another passes, the log is worth a review."""
 
-_RULES = ("worst", "threshold", "disagreement", "topics", "feedback")
+SHARES: Mapping[str, float] = {
+    RANDOM: 0.2,
+    "worst": 0.25,
+    "threshold": 0.15,
+    "disagreement": 0.15,
+    TOPIC: 0.15,
+    "feedback": 0.1,
+}
+"""The default of `Policy.shares`."""
+DAYS = 7.0
+"""Rules pick from what was stored in these last days."""
+BAND = 0.1
+"""Largest distance from the threshold that counts as near, for an evaluator with values from 0 to 1."""
+WINDOW = 3_600.0
+"""Shortest period in seconds whose traces are drawn from together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How many logs come to review, and which. Shares are parts of the quota; an unused part stays unused."""
+    """How many logs come to review, and which."""
 
     quota: int = 50
     """New logs in the queue each day (UTC). Second reviews and alerts are not included."""
-    random: float = 0.2
-    """Share drawn uniformly from all stored traces: the basis of estimates for the whole traffic. It may exceed its
-    part of the quota on the first day, and after a day with much less traffic."""
-    worst: float = 0.25
-    threshold: float = 0.15
-    """Share near an evaluator's threshold, where a verdict is most informative."""
-    disagreement: float = 0.15
-    topics: float = 0.15
-    """Share of questions unlike the reviewed ones."""
-    feedback: float = 0.1
-    """Share of answers that a user rejected."""
+    shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
+    """Parts of the quota by reason, one of `SHARES`; a reason that is missing picks nothing, an unused part stays
+    unused. `random` is drawn uniformly from all stored traces: the basis of estimates for the whole traffic. It may
+    exceed its part on the first day, and after a day with much less traffic."""
     double: float = 0.1
     """Share of all logs in the queue that two people review, to measure agreement between reviewers."""
-    days: float = 7.0
-    """Rules pick from what was stored in these last days."""
-    band: float = 0.1
-    """Largest distance from the threshold that counts as near, for an evaluator with values from 0 to 1."""
-    window: float = 3600.0
-    """Shortest period in seconds whose traces are drawn from together."""
     evaluators: tuple[str, ...] = ()
     """Evaluators whose scores pick logs; empty for all."""
-    related: tuple[frozenset[str], ...] = RELATED
 
     def __post_init__(self) -> None:
         """Raises SettingError for invalid values."""
         if isinstance(self.quota, bool) or not isinstance(self.quota, int) or not 0 <= self.quota <= 1_000_000:
             raise SettingError(f"review quota is {self.quota!r}; give a whole number of logs a day, 0 to 1000000")
-        for name in (RANDOM, *_RULES, "double", "band"):
-            value = getattr(self, name)
+        for name, value in (*self.shares.items(), ("double", self.double)):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= 1.0:
                 raise SettingError(f"review share {name} is {value!r}; give a number from 0 to 1")
-        total = self.random + sum(getattr(self, name) for name in _RULES)
+        for name in set(self.shares).difference(SHARES):
+            raise SettingError(f"review shares has {name!r}; give {', '.join(SHARES)}")
+        total = sum(self.shares.values())
         if total > 1.0 + 1e-9:
             raise SettingError(f"the review shares add up to {total:.4g}; their sum may be at most 1")
-        for name, least in (("days", 1e-6), ("window", 0.0)):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and least <= value < math.inf):
-                raise SettingError(f"review {name} is {value!r}; give a number of at least {least:g}")
 
     def allowed(self, now: float) -> Mapping[str, int]:
         """How many logs each rule may have picked today by `now`: half of its share at once, the rest evenly over the
         day, so that logs of the afternoon have their part."""
         part = 0.5 + 0.5 * (now % 86_400 / 86_400)
-        shares = {TOPIC if name == "topics" else name: getattr(self, name) for name in _RULES}
-        return {reason: math.ceil(self.quota * share * part - 1e-9) for reason, share in shares.items()}
+        rules = {reason: share for reason, share in self.shares.items() if reason != RANDOM}
+        return {reason: math.ceil(self.quota * share * part - 1e-9) for reason, share in rules.items()}
 
 
 _SECTION = Section(Policy, table="review", prefix="RAGTRACE_CONSOLE_REVIEW_")

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
 from ragtrace.calibrations import own_version
 from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
-from ragtrace.console.review.policy import CERTAIN, Policy
+from ragtrace.console.review.policy import BAND, CERTAIN, DAYS, RELATED, Policy
 from ragtrace.evaluation import Direction
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def pick_traces(store: Store, policy: Policy, now: float, limits: Mapping[str, i
     traces_by_reason: dict[str, list[int]] = {}
     picked_before: set[int] = set()
     with store.reading() as connection:
-        low = least_id(connection, now - policy.days * 86_400)
+        low = least_id(connection, now - DAYS * 86_400)
         checks = [
             c for c in load_evaluators(connection).values() if not policy.evaluators or c.name in policy.evaluators
         ]
@@ -115,13 +115,13 @@ def _bad_feedback(
 
 
 def _disagreements(
-    connection: Connection, policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
+    connection: Connection, _policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
 ) -> Iterable[int]:
     """Ranks traces by the sum of the two evaluators' distances from their thresholds, largest first. Considers the
     newest failures of each evaluator."""
     ranked: list[tuple[float, int]] = []
     by_name = {check.name: check for check in checks}
-    for group in policy.related:
+    for group in RELATED:
         names = sorted(group.intersection(by_name))
         if len(names) < 2:
             continue
@@ -171,11 +171,11 @@ def _margin(check: StoredEvaluator, value: float | None) -> float:
 
 
 def _near(
-    connection: Connection, policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
+    connection: Connection, _policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
 ) -> Iterable[int]:
     ranked: list[tuple[float, int]] = []
     for check in _with_threshold(checks):
-        ranked += _nearest(connection, policy.band, check, check.threshold or 0.0, low, count)
+        ranked += _nearest(connection, BAND, check, check.threshold or 0.0, low, count)
     return [trace for _, trace in sorted(ranked)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, exists, select
 
 from ragtrace.console.chatlogs.schema import contents, items, traces
-from ragtrace.console.review.policy import TOPIC, Policy
+from ragtrace.console.review.policy import DAYS, TOPIC
 from ragtrace.console.review.rules import least_id
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ Nearness = Callable[[Sequence[str], Sequence[str]], list[list[float]]]
 """Compares n texts with m texts. Returns n rows of m similarities in [0, 1]."""
 
 
-def pick_new_topics(store: Store, policy: Policy, now: float, count: int) -> list[int]:
+def pick_new_topics(store: Store, now: float, count: int) -> list[int]:
     """Returns the ids of up to `count` recent traces whose questions differ from every reviewed one, and from each
     other."""
     if count <= 0:
         return []
     with store.reading() as connection:
-        low = least_id(connection, now - policy.days * 86_400)
+        low = least_id(connection, now - DAYS * 86_400)
         queued = exists(select(items.c.id).where(items.c.trace == traces.c.id, items.c.slot == 0))
         fresh = _texts(store, connection, _questions().where(traces.c.id >= low, ~queued).limit(_CANDIDATES))
         waiting = exists(select(items.c.id).where(items.c.trace == traces.c.id, items.c.reason == TOPIC))

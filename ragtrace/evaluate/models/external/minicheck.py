@@ -32,7 +32,7 @@ class Generator:
     def __init__(self, name: str, loader: str, **options: Any) -> None:
         """`loader` is a class of transformers. Raises MissingExtraError without transformers, ModelError for a model
         that cannot be loaded."""
-        transformers = package("transformers", EXTRA, f"entailment_model {name!r}")
+        transformers = package("transformers", EXTRA, f"models.entailment {name!r}")
         options |= {"local_files_only": is_local(name)}
         with load_errors(f"the model {name!r}"):
             self.device = device()

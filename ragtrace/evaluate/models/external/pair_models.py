@@ -76,7 +76,7 @@ class Hhem:
 
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without transformers, ModelError if the model cannot be had."""
-        transformers = package("transformers", "sentence-transformers", f"entailment_model {name!r}")
+        transformers = package("transformers", "sentence-transformers", f"models.entailment {name!r}")
         with load_errors(f"the model {name!r}"):
             self._model = transformers.AutoModelForSequenceClassification.from_pretrained(
                 name, trust_remote_code=True, local_files_only=is_local(name)
@@ -92,11 +92,11 @@ class Hhem:
         return [float(score) for run in runs for score in self._model.predict(run)]
 
 
-similarity_models: Lazy[CrossEncoder] = Lazy(lambda name: CrossEncoder(name, f"similarity_model {name!r}"))
+similarity_models: Lazy[CrossEncoder] = Lazy(lambda name: CrossEncoder(name, f"models.similarity {name!r}"))
 
 
 def similarity(pairs: Sequence[tuple[str, str]], name: str) -> list[float]:
     """Per pair of texts how similar they are, or how much the second is on the first, in [0, 1], by the model `name`, a
-    value of the setting `similarity_model`. The model cuts off what is too long for it."""
+    value of the setting `models.similarity`. The model cuts off what is too long for it."""
     model = similarity_models.get(name)
     return model.scores([(clean(a), clean(b)) for a, b in pairs]) if pairs else []

@@ -1,4 +1,4 @@
-"""Presidio and GLiNER, named by the setting `pii_engine`."""
+"""Presidio and GLiNER, named by the setting `models.pii`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Presidio:
 
     def __init__(self) -> None:
         """Raises MissingExtraError without the packages, ModelError where they cannot be set up."""
-        presidio_analyzer = package("presidio_analyzer", "", "pii_engine 'presidio'")
-        spacy = package("spacy", "", "pii_engine 'presidio'")
-        engines = package("presidio_analyzer.nlp_engine", "", "pii_engine 'presidio'")
+        presidio_analyzer = package("presidio_analyzer", "", "models.pii 'presidio'")
+        spacy = package("spacy", "", "models.pii 'presidio'")
+        engines = package("presidio_analyzer.nlp_engine", "", "models.pii 'presidio'")
         with load_errors("Presidio"):
             model = next((m for m in self._MODELS if spacy.util.is_package(m)), None)
             # Set here and not by `load`, which would fetch a model that is missing.
@@ -78,7 +78,7 @@ class Gliner:
 
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without the package, ModelError where the model cannot be had."""
-        gliner = package("gliner", "", f"pii_engine 'gliner:{name}'")
+        gliner = package("gliner", "", f"models.pii 'gliner:{name}'")
         with load_errors(f"the GLiNER model {name!r}"):
             self._model = gliner.GLiNER.from_pretrained(name, local_files_only=is_local(name))
 
@@ -98,14 +98,14 @@ def _pii_engine(name: str) -> Presidio | Gliner:
         return Presidio()
     if name.startswith("gliner:"):
         return Gliner(name.removeprefix("gliner:"))
-    raise SettingError(f"pii_engine is {name!r}; give presidio or gliner:NAME")
+    raise SettingError(f"models.pii is {name!r}; give presidio or gliner:NAME")
 
 
 pii_engines: Lazy[Presidio | Gliner] = Lazy(_pii_engine)
 
 
 def personal(text: str, name: str) -> list[Named]:
-    """Personal data by the engine `name`, a value of the setting `pii_engine`, in order, not overlapping.
+    """Personal data by the engine `name`, a value of the setting `models.pii`, in order, not overlapping.
 
     The kinds are those of `find_personal_data` (ragtrace/text/privacy/find.py) and `person`, `address`, and the
     engine's own in lower case. The first 200,000 characters are read.

@@ -39,7 +39,7 @@ class TokenClassifier:
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without transformers, ModelError for a model that cannot be loaded or has other
         labels."""
-        transformers = package("transformers", EXTRA, f"entailment_model {name!r}")
+        transformers = package("transformers", EXTRA, f"models.entailment {name!r}")
         local = is_local(name)
         with load_errors(f"the token classifier {name!r}"):
             self._device = device()
