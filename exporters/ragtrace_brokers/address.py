@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ragtrace.errors import SettingError
 from ragtrace.settings.value_forms import check_address
 
-SCHEMES = ("nats", "redis", "rediss", "kafka", "memory")
+SCHEMES = ("nats", "redis", "rediss", "kafka")
 _DEFAULT_STREAM = "ragtrace"
 _PORTS = {"nats": 4222, "redis": 6379, "rediss": 6379, "kafka": 9092}
 
@@ -54,8 +54,7 @@ def parse_address(url: str, where: str = "the address") -> TransportAddress:
         )
     credentials, _, hosts = parts.netloc.rpartition("@")
     user, _, password = credentials.partition(":")
-    default = _PORTS.get(parts.scheme)
-    servers = tuple(host if ":" in host or default is None else f"{host}:{default}" for host in hosts.split(","))
+    servers = tuple(host if ":" in host else f"{host}:{_PORTS[parts.scheme]}" for host in hosts.split(","))
     stream = parts.path.strip("/") or _DEFAULT_STREAM
     if not hosts or not stream.replace("-", "").replace("_", "").isalnum():
         raise SettingError(

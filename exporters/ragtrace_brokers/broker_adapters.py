@@ -20,7 +20,7 @@ _CLIENTS = {
 
 def require_client(address: TransportAddress) -> None:
     """Raises MissingExtraError where the client of this address is not installed."""
-    module, package = _CLIENTS.get(address.scheme, ("threading", ""))
+    module, package = _CLIENTS[address.scheme]
     if importlib.util.find_spec(module) is None:
         raise MissingExtraError(package, "brokers", f"The address {address}")
 
@@ -37,13 +37,9 @@ def open_transport(address: TransportAddress, options: TransportOptions | None =
         from ragtrace_brokers.kafka_transport import KafkaTransport
 
         return KafkaTransport(address, options)
-    if address.scheme in ("redis", "rediss"):
-        from ragtrace_brokers.redis_transport import RedisTransport
+    from ragtrace_brokers.redis_transport import RedisTransport
 
-        return RedisTransport(address, options)
-    from ragtrace_brokers.memory_transport import MemoryTransport
-
-    return MemoryTransport(address, options)
+    return RedisTransport(address, options)
 
 
 def open_publisher(address: TransportAddress, keys: TransportKeys | None) -> Publisher:

@@ -32,6 +32,7 @@ from ragtrace_otlp.redaction_processor import RedactionProcessor
 from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
+from ragtrace_otlp.text_filter import TextFilter
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 0.5
@@ -64,7 +65,7 @@ class HoldOptions:
 
     limits: HoldLimits | None = None
     form: ScoreFormat | None = None
-    redact_others: Sanitizer | None = None
+    redact_others: Sanitizer | TextFilter | None = None
 
     def hold_around(self, inner: SpanProcessor, late: EvaluationSpanSink | None) -> HoldProcessor:
         """The hold in front of these processors, and between them what redacts the spans of other libraries."""
@@ -187,7 +188,7 @@ def set_up(
     spans_file: str | None = None,
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
-    redact_others: Sanitizer | None = None,
+    redact_others: Sanitizer | TextFilter | None = None,
     publisher: Callable[[], SpanExporter] | None = None,
 ) -> Telemetry:
     """Create providers that export to an OTLP endpoint, to a file, to both, or nowhere.
@@ -267,7 +268,7 @@ def attach(
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
     logger_provider: Any = None,
-    redact_others: Sanitizer | None = None,
+    redact_others: Sanitizer | TextFilter | None = None,
     app: str = "",
 ) -> Telemetry:
     """Join a provider that the application has set up: its own exporters get the held spans and the events.

@@ -1,7 +1,9 @@
-"""Redacts the spans that other libraries record to the same provider, before any exporter sees them."""
+"""Redacts the spans that other libraries record to the same provider, or leaves their texts out, before any exporter
+sees them."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -11,11 +13,20 @@ from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
 from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_otlp.text_filter import TextFilter
 
 _OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
 """Ragtrace's instrumentation scopes: what is on their spans is redacted when it is written, or when the span ends."""
 NAME_LENGTH, STATUS_LENGTH = 500, 2_000
 """Characters of a span's name and of a status that are kept."""
+_MESSAGE = "exception.message"
+"""What the description of a status is, too."""
+
+
+_ADDRESSES = frozenset({"http.target", "http.url", "url.full", "url.query"})
+_PARAMETER = re.compile(
+    r"((?:^|[?&])[\w-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w-]*=)[^&#]+", re.I
+)
 
 
 class RedactionProcessor(SpanProcessor):
@@ -24,7 +35,7 @@ class RedactionProcessor(SpanProcessor):
     A span that cannot be redacted is not exported, and is counted in `Sanitizer.failures`.
     """
 
-    def __init__(self, inner: SpanProcessor, sanitizer: Sanitizer) -> None:
+    def __init__(self, inner: SpanProcessor, sanitizer: Sanitizer | TextFilter) -> None:
         self.inner = inner
         self._sanitizer = sanitizer
 
@@ -55,12 +66,13 @@ class RedactionProcessor(SpanProcessor):
         return self.inner.force_flush(timeout_millis)
 
 
-def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer) -> ReadableSpan:
+def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> ReadableSpan:
     """A copy of an ended span with its name, status, attributes, events and links redacted. Ids, times, keys of
     attributes and the resource stay; so do the counts of what the SDK dropped."""
     status = span.status
     if status.description:
-        status = Status(status.status_code, sanitizer.text(status.description, STATUS_LENGTH))
+        description = sanitizer.attributes({_MESSAGE: status.description}).get(_MESSAGE)
+        status = Status(status.status_code, description and description[:STATUS_LENGTH])
     events = [Event(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp) for e in span.events]
     links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]
     return ReadableSpan(
@@ -79,11 +91,17 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer) -> ReadableSpan:
     )
 
 
-def _redacted(item: Any, sanitizer: Sanitizer) -> BoundedAttributes:
+def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes:
     """The attributes of a span, an event or a link, redacted."""
-    copy = BoundedAttributes(attributes=sanitizer.attributes(item.attributes or {}), immutable=True)
+    attributes = {key: _named(value) if key in _ADDRESSES else value for key, value in (item.attributes or {}).items()}
+    copy = BoundedAttributes(attributes=sanitizer.attributes(attributes), immutable=True)
     copy.dropped = getattr(item, "dropped_attributes", 0)
     return copy
+
+
+def _named(address: Any) -> Any:
+    """An address without the values of parameters that name a person or open a door."""
+    return _PARAMETER.sub(r"\1[redacted]", address) if isinstance(address, str) else address
 
 
 def _bounded(items: list[Any], dropped: int) -> BoundedList[Any]:

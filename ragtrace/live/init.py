@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ragtrace.live.journal import Journal
     from ragtrace_prometheus import PrometheusSink
 
-Connect = Callable[[Settings, Sanitizer], tuple[Any, Settings]]
+Connect = Callable[[Settings, ContentPolicy], tuple[Any, Settings]]
 """From the settings to the telemetry (see `telemetry_setup.connect`), and the settings with the application's name."""
 Deliver = Callable[[Sequence[Any]], Sequence[Sink]]
 """From the deliveries of scores (see `open_deliveries`) to those of them that get each evaluation at once."""
@@ -153,7 +153,7 @@ def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tu
 def _suite(settings: Settings) -> list[Evaluator]:
     """The evaluators of the settings. Raises SettingError for those that cannot run here."""
     checks = make_suite(settings)
-    _check_models(settings, checks)
+    requirements.check(checks, settings)  # otherwise every score would be an error
     _check_judge(settings, checks)
     return checks
 
@@ -194,7 +194,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     checks = [configure(check, own) for check in checks]
     calibration = _calibration(settings)
     calibrated = checks if calibration is None else calibration(checks)
-    telemetry, settings = connect(settings, capture.sanitizer)
+    telemetry, settings = connect(settings, capture)
     hold = telemetry.hold if telemetry is not None else None
     if hold is not None:
         hold.wait_for_models()
@@ -301,11 +301,6 @@ def _calibration(settings: Settings) -> Adjust | None:
         return calibrations.File(settings.calibration_file)
     except DataError as error:
         raise SettingError(str(error)) from error
-
-
-def _check_models(settings: Settings, checks: Sequence[Evaluator]) -> None:
-    """Raise SettingError for evaluators whose models are not there: otherwise every score would be an error."""
-    requirements.check(checks, settings)
 
 
 def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.live import runtime as running
 from ragtrace.settings import Settings
@@ -28,7 +29,7 @@ DEFAULT_NAMES = ("rag", "dev")
 
 
 def connect(
-    settings: Settings, sanitizer: Sanitizer, tracer_provider: TracerProvider | None
+    settings: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None
 ) -> tuple[Telemetry | None, Settings]:
     """The telemetry, and the settings with the application's name and environment that it has.
 
@@ -36,7 +37,7 @@ def connect(
     then OpenTelemetry's environment variables. None where the SDK is not installed. Raises MissingExtraError for a
     setting that needs a package that is not installed.
     """
-    telemetry = _telemetry(settings, sanitizer, tracer_provider)
+    telemetry = _telemetry(settings, capture, tracer_provider)
     app, env = _names(telemetry)
     return telemetry, replace(settings, app=settings.app or app, env=settings.env or env)
 
@@ -46,7 +47,7 @@ def _names(telemetry: Telemetry | None) -> tuple[str, str]:
     return app or DEFAULT_NAMES[0], env or DEFAULT_NAMES[1]
 
 
-def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: TracerProvider | None) -> Telemetry | None:
+def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:
     has_destination = bool(settings.otlp_endpoint or settings.spans_file or settings.transport)
     if importlib.util.find_spec("opentelemetry.sdk") is None:
         if has_destination:
@@ -59,13 +60,14 @@ def _telemetry(settings: Settings, sanitizer: Sanitizer, tracer_provider: Tracer
         )
     from ragtrace_otlp import HoldLimits, ScoreFormat, attach, set_up
     from ragtrace_otlp.provider import current_provider
+    from ragtrace_otlp.text_filter import text_filter_for
 
     options: dict[str, Any] = {
         "hold": HoldLimits(seconds=settings.hold_seconds),
-        "form": ScoreFormat(settings.openinference, settings.explanations, sanitizer),
-        "redact_others": sanitizer if settings.redact_others else None,
+        "form": ScoreFormat(settings.openinference, settings.explanations, capture.sanitizer),
     }
     existing = tracer_provider or (None if has_destination else current_provider())
+    options["redact_others"] = text_filter_for(capture, settings.redact_others, is_ours=existing is None)
     if existing is not None:
         return attach(existing, app=settings.app, **options)
     return set_up(

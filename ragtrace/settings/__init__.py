@@ -85,7 +85,7 @@ class Settings:
     names. `off`, `pii`, `names`, `hash`, `metadata_only`, or `module:attribute` of a function from text to text; see
     [privacy.md](privacy.md). Evaluators read the unmasked texts, the judge does not (`judge_redact`)."""
     redact_others: bool = False
-    """Redact the spans that other libraries record to the same tracer provider, too."""
+    """Treat other libraries' spans in the application's own provider as in one that `init` makes, too."""
     redact_key: str = ""
     """Name of the environment variable, or of the file, that holds a key of 16 characters or more. With it the ids of
     users and sessions leave as keyed hashes in every mode; `hash` needs it."""

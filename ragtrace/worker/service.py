@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.live.init import start_evaluation
 from ragtrace.live.runtime import Runtime
 from ragtrace.settings import Settings
 from ragtrace.settings.section import is_loopback
 from ragtrace.settings.value_forms import check_address
-from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.assembler import Assembler
 from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
@@ -118,27 +118,27 @@ class Worker:
                 if port and parts.port == port and same:
                     raise SettingError(f"the worker would send to itself: {endpoint} is where it receives; set --to")
 
-    def _connect(self, settings: Settings, sanitizer: Sanitizer) -> tuple[WorkerTelemetry, Settings]:
+    def _connect(self, settings: Settings, capture: ContentPolicy) -> tuple[WorkerTelemetry, Settings]:
         """What brings the evaluations to the spans."""
         target = OtlpTarget(settings.otlp_endpoint)
-        form = ScoreFormat(settings.openinference, settings.explanations, sanitizer)
+        form = ScoreFormat(settings.openinference, settings.explanations, capture.sanitizer)
         is_relay = bool(settings.transport)
-        if is_relay:
-            spans: Destination | None = _publisher(settings)
-        else:
-            spans = make_destination("traces", target) if self.options.spans else None
+        receives = make_destination("traces", target) if self.options.spans and not is_relay else None
+        spans: Destination | None = _publisher(settings) if is_relay else receives
         onward = Onward(
             spans,
             None if is_relay or is_off("logs") else make_destination("logs", target),
             self._outbox,
             form,
-            sanitizer if settings.redact_others else None,
+            capture.sanitizer if settings.redact_others else None,
             "no_endpoint" if self.options.spans else "spans_off",
         )
         if onward.spans is None and self.options.spans:
             _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
-        assembler = Assembler(self.options, self._traces, self.ledger, sanitizer, self._forwarder, is_relay=is_relay)
+        assembler = Assembler(
+            self.options, self._traces, self.ledger, capture.sanitizer, self._forwarder, is_relay=is_relay
+        )
         if isinstance(self._buffer, MessageBuffer):
             self._contents = StoredContents(settings)
             self._source = MessageSource(

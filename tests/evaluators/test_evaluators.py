@@ -22,6 +22,7 @@ from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from ragtrace.text.sentences import split
+from tests.rows import rows
 
 
 def score(name: str, **fields: Any) -> Score:
@@ -38,25 +39,7 @@ def cosine(a: str, b: str) -> float:
 # --- sentences -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        (
-            "Dr. Smith paid $3.50 at 10 a.m. on Jan. 5. He left.",
-            ["Dr. Smith paid $3.50 at 10 a.m. on Jan. 5.", "He left."],
-        ),
-        ("See https://a.b/c.d?e=f. Mail a.b@c.de.", ["See https://a.b/c.d?e=f.", "Mail a.b@c.de."]),
-        ("- first item\n- second item. With more.", ["- first item", "- second item.", "With more."]),
-        ("1. Step one. Then two.\n2. Go", ["1. Step one.", "Then two.", "2. Go"]),
-        ("| a | b |\n| 1.5 | 2 |", ["| a | b |", "| 1.5 | 2 |"]),
-        ("```\nx = 1. y\nz\n```\nAfter.", ["```\nx = 1. y\nz\n```", "After."]),
-        ("これは文です。次の文。", ["これは文です。", "次の文。"]),
-        ("Wait... what? J. R. Tolkien wrote it.", ["Wait... what?", "J. R. Tolkien wrote it."]),
-        ("", []),
-        (" \n ", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentences"), rows(__file__, "sentences"))
 def test_sentences(text: str, sentences: list[str]) -> None:
     """Abbreviations, numbers, links, lists, tables and code are not torn; offsets give the pieces back."""
     assert [text[s.start : s.end] for s in split(text)] == sentences
@@ -364,19 +347,7 @@ def test_cause(fields: dict[str, Any], scores: tuple[Score, ...], expected: str 
     assert expected is None or expected in semconv.CAUSES
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "",
-        " \n ",
-        "...",
-        ". . . . .",
-        "\u2026",
-        "text text text text",
-        "no no no no no no",
-        "dfgh jkl; asdf qwer uiop zxcv",
-    ],
-)
+@pytest.mark.parametrize("answer", rows(__file__, "an_answer_that_says_nothing_fails"))
 def test_an_answer_that_says_nothing_fails(answer: str) -> None:
     """Blank, dots, one word again and again, letters of no language: with a cause of its own, and no refusal."""
     trace = make_trace(query=QUERY, documents=CHUNKS, answer=answer, facts=Facts(usage={"m": (10, 1)}))
@@ -461,27 +432,7 @@ def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> No
     assert (cause(trace, list(found.values())) in ("right_refusal", "wrong_refusal")) == declines
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Die Terrasse darf nicht beheizt werden.",
-        "Das Abo enthält keine Filme in 4K.",
-        "Le balcon ne doit pas être vitré.",
-        "L'abonnement n'inclut pas les films récents.",
-        "No se puede cubrir la terraza.",
-        "La suscripción no incluye películas nuevas.",
-        "Il balcone non può essere chiuso.",
-        "L'abbonamento non include i film nuovi.",
-        "A varanda não pode ser fechada.",
-        "A assinatura não inclui filmes novos.",
-        "Het balkon mag niet worden afgesloten.",
-        "Het abonnement bevat geen nieuwe films.",
-        "阳台不能封闭。",
-        "会员不包含新电影。",
-        "ベランダを閉め切ることはできません。",
-        "会員料金に新作映画は含まれません。",
-    ],
-)
+@pytest.mark.parametrize("answer", rows(__file__, "a_negated_fact_is_no_refusal"))
 def test_a_negated_fact_is_no_refusal(answer: str) -> None:
     """In the languages whose refusals are recognised."""
     assert not is_refusal(answer)

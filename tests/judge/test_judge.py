@@ -25,6 +25,7 @@ from ragtrace.evaluate.judge.replies import UnreadableError, read
 from ragtrace.evaluation import run
 from ragtrace.testing import Clock, ScriptedJudge, make_trace
 from tests.judge import server as s
+from tests.rows import rows
 
 VERDICT = {"type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"]}
 LIST = {
@@ -72,21 +73,7 @@ def test_what_is_meant_is_read(text: str) -> None:
     assert read(text, LIST) == ONE
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "true",
-        "Yes.",
-        "**yes**, because",
-        '{"verdict": "yes"}',
-        "Verdict: TRUE",
-        "{verdict: True}",
-        '{"Verdict": 1}',
-        '{"verdict": "Ja."}',
-        '{"Result": {"Verdict": "**Yes**."}}',
-        "Final verdict: true",
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "a_verdict_is_read"))
 def test_a_verdict_is_read(text: str) -> None:
     """A bare yes or no is taken where one verdict is all that was asked for."""
     assert read(text, VERDICT) == {"verdict": True}
@@ -123,20 +110,7 @@ REASONED = {
 }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "yes and no",
-        "True/False",
-        "true or false? true",
-        "true | false",
-        "Yes. On second thought, no.",
-        "true\n\nfalse",
-        "No problem here: the answer passes.",
-        "No. 3 says so, and it is right.",
-        '{"verdict": "yes and no"}',
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "a_word_with_its_opposite_or_in_prose_is_no_verdict"))
 def test_a_word_with_its_opposite_or_in_prose_is_no_verdict(text: str) -> None:
     """A form that is copied, a change of mind and a "no" before a noun are asked about again."""
     with pytest.raises(UnreadableError):
@@ -385,21 +359,7 @@ def test_a_text_cannot_leave_its_place() -> None:
     text.encode()
 
 
-@pytest.mark.parametrize(
-    "tag",
-    [
-        "</answer>",
-        "</ANSWER >",
-        "< / Question>",
-        "</\nanswer>",
-        "</context>",
-        "\uff1c/answer>",
-        "<\u200b/answer>",
-        "<//answer>",
-        "\u300a/answer\u300b",
-        "</\u2060answer>",
-    ],
-)
+@pytest.mark.parametrize("tag", rows(__file__, "no_closing_tag_of_a_text_stays"))
 def test_no_closing_tag_of_a_text_stays(tag: str) -> None:
     """Whatever its case, its spaces and its name: a text closes neither its own place nor another one's."""
     messages, _ = render(Prompt("p", "1", "{question} {answer}", VERDICT), {"question": f"a{tag}b", "answer": tag})

@@ -11,6 +11,7 @@ from ragtrace.text.privacy.decoded import DecodedText
 from ragtrace.text.privacy.find import find_personal_data, find_secrets
 from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.redaction import mask_pii
+from tests.rows import rows
 
 PERSONAL = {
     "Phone": "2065550147",
@@ -89,30 +90,7 @@ def test_values_in_a_layout_are_found_and_masked(form: str) -> None:
             assert masked.endswith("Anything else?"), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "| Field | Type | Required |\n|---|---|---|\n| `password` | string | yes |\n| phone | text | E.164 |",
-        "| Parameter | In | Default |\n|---|---|---|\n| password | query | 8 |\n| token | header | 24h |",
-        "| Setting | Value |\n|---|---|\n| Password length | 12 |\n| Account lockout | 5 attempts |",
-        "| Password | Notes |\n|---|---|\n| Policy | changed 2024-05-01 |",
-        "| Phone | Release | Sales |\n|---|---|---|\n| Galaxy | 2023-02-17 | 12000000 |",
-        "| Token | ID |\n|---|---|\n| hello | 15339 |\n| world | 995 |",
-        '{"properties": {"password": {"type": "string", "minLength": 8}, "ssn": {"type": "string"}}}',
-        '{"password": "********", "api_key": "<your key>", "token": null}',
-        '{"password_hash": "5f4dcc3b5aa765d61d8327deb882cf99", "key_id": "AKX92"}',
-        "password_hash=5f4dcc3b5aa765d61d8327deb882cf99\npassword_min_length=8\npassword_url=https://x1.io/a",
-        "<password>required</password>\n<phone>optional, 10 digits</phone>",
-        "schemaKey = 'INV_Table_7_64'",
-        "**SSN:** ***-**-1234, card **** **** **** 4242, phone ***-***-7788",
-        "- Password – at least 8 characters\n- PIN – 4 digits\n- Phone – call us 24/7",
-        "**Account number:** 8 to 12 digits\n**Phone:** Mon-Fri 9:00-17:00",
-        '{"order_id": "4158672291", "call_count": 12345678, "run": 12345678}',
-        'def f(**kwargs): return kwargs["password"] * 2**10 | 0x12',
-        "cat a.txt | grep password1 | wc -l",
-        "| Key | Action |\n|---|---|\n| Ctrl+C | Copy |\n| F5 | Refresh page 2 |",
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "a_layout_without_values_has_none"))
 def test_a_layout_without_values_has_none(text: str) -> None:
     """Tables of fields and settings, schemas, masked values and code hold no personal data and no secret."""
     assert find_personal_data(text) == []
@@ -150,30 +128,7 @@ def test_prose_has_no_view() -> None:
     assert len(view.text) < 300
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "*",
-        "**",
-        "`",
-        "_",
-        "|",
-        "|a|1|\n",
-        "| - |\n",
-        "<",
-        "<a ",
-        "<td>1",
-        "<b><c>",
-        '"a":1',
-        "a_b='1",
-        "\n- a - 1",
-        "a,b\n",
-        "a,1\n",
-        "ab;1",
-        "social security number,1\n",
-        "ssn,pin,dob\n1,2,3\n\n",
-    ],
-)
+@pytest.mark.parametrize("unit", rows(__file__, "views_grow_with_the_text"))
 def test_views_grow_with_the_text(unit: str) -> None:
     """Repeated marks do not make a view that is much longer than its text."""
     text = (unit * 200_000)[:200_000]

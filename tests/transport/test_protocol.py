@@ -6,21 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from ragtrace_brokers.address import parse_address
-from ragtrace_brokers.broker_adapters import open_transport
-from ragtrace_brokers.message import HEADER_REASON, TraceMessage, Transport, TransportOptions
+from ragtrace_brokers.message import HEADER_REASON, TraceMessage, Transport
 from tests.transport.brokers import BROKERS, Broker, stream_name
 from tests.transport.workers import messages
 from tests.worker.running import wait_for
 
 
-@pytest.fixture(params=["memory", *BROKERS])
+@pytest.fixture(params=BROKERS)
 def transport(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transport]:
     """An adapter for a new stream; a message that is not acknowledged comes again after two seconds."""
-    if request.param == "memory":
-        address = parse_address(f"memory://here/{stream_name()}")
-        yield open_transport(address, TransportOptions(visibility_seconds=2.0))
-        return
     broker = Broker(request.param, tmp_path_factory.mktemp(request.param))
     broker.start()
     transport = broker.transport(stream_name())

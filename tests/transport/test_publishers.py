@@ -259,9 +259,9 @@ def test_a_wrong_address_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SettingError, match="needs a host"):
         load_worker({"source": "nats:///stream"})
     with pytest.raises(SettingError, match="set spans = false of"):
-        Worker(load_worker({"spans": False, "http": "127.0.0.1:0"}), load({"otlp_endpoint": "memory://here/two"}))
+        Worker(load_worker({"spans": False, "http": "127.0.0.1:0"}), load({"otlp_endpoint": "nats://127.0.0.1:9/two"}))
     with pytest.raises(SettingError, match="give an OTLP endpoint"):
-        Worker(load_worker({"source": "memory://here/one"}), load({"otlp_endpoint": "memory://here/two"}))
+        Worker(load_worker({"source": "nats://127.0.0.1:9/one"}), load({"otlp_endpoint": "nats://127.0.0.1:9/two"}))
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
     with pytest.raises(SettingError, match="OTEL_EXPORTER_OTLP_ENDPOINT is no address"):
         Worker(load_worker({"http": "127.0.0.1:0"}), load({}))

@@ -161,7 +161,7 @@ def test_redacted_texts_behind_a_broker_are_announced(
     which they read the texts of the store."""
     own = {"store": str(tmp_path / "logs.db")} if privacy == "claim_check" else {}
     runtime = ragtrace.init(
-        transport="memory://here/one", transport_privacy=privacy, redact=redact, prometheus_port=-1, **own
+        transport="nats://127.0.0.1:9/one", transport_privacy=privacy, redact=redact, prometheus_port=-1, **own
     )
     runtime.close()
     messages = [record.getMessage() for record in caplog.records if "pii_leakage" in record.getMessage()]
@@ -173,16 +173,16 @@ def test_sealing_without_keys_is_refused(file: Path, monkeypatch: pytest.MonkeyP
     """`transport_privacy = "sealed"` without keys is an error at the start, and so is an unknown form of privacy.
     `ragtrace doctor` says until when there are keys."""
     with pytest.raises(SettingError, match="run `ragtrace transport-keys FILE`"):
-        ragtrace.init(transport="memory://here/one", transport_privacy="sealed")
+        ragtrace.init(transport="nats://127.0.0.1:9/one", transport_privacy="sealed")
     with pytest.raises(SettingError, match="set store, too"):
-        ragtrace.init(transport="memory://here/one", transport_privacy="claim_check")
+        ragtrace.init(transport="nats://127.0.0.1:9/one", transport_privacy="claim_check")
     with pytest.raises(SettingError, match="give it inline or sealed"):
         Worker(
             load_worker({"http": "127.0.0.1:0"}),
-            load({"otlp_endpoint": "memory://here/one", "transport_privacy": "claim_check"}),
+            load({"otlp_endpoint": "nats://127.0.0.1:9/one", "transport_privacy": "claim_check"}),
         )
     with pytest.raises(SettingError, match="inline, sealed"):
-        ragtrace.init(transport="memory://here/one", transport_privacy="hidden")
+        ragtrace.init(transport="nats://127.0.0.1:9/one", transport_privacy="hidden")
     monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(file))
     finding = next(each for each in examine() if each.what == "transport_keys")
     assert (finding.state, "none of today" in finding.detail) == ("wrong", True)

@@ -1,0 +1,125 @@
+"""Leaves the texts out of other libraries' spans where `capture_content` leaves them out of ragtrace's own."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.errors import SettingError
+from ragtrace.text.redaction import mask_pii
+from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
+
+_OURS = ("ragtrace.", "gen_ai.evaluation.")
+"""What ragtrace adds to the root of a request that another library has traced."""
+_TEXTS = re.compile(
+    r"(?:^|[._-])(?:args|arguments|answer|body|client_ip|completions?|content|cookies?|documents?|email|(?:end)?user"
+    r"|fragment|headers?|input|kwargs|messages?|output|param(?:eter)?s?|password|peer_ip|prompts?|query|question"
+    r"|results?|secret|stacktrace|statement|texts?|token|user_agent|username|values?)(?:$|[._-])"
+    r"|^client\.|peer\.(?:ip|addr(?:ess)?)$"
+)
+"""Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""
+_PATHS = frozenset({"http.target", "url.path"})
+_URLS = frozenset({"http.url", "url.full", "url.original"})
+_WORD = re.compile(r"[\w.:/*<>{}\[\]()+~|-]{1,128}", re.ASCII)
+_SEGMENT = re.compile(r"[A-Za-z_-]{1,32}|v\d{1,2}|[<{][\w:]{1,32}[>}]", re.ASCII)
+_LONG_NUMBER = 10_000_000
+_NAME_WORDS = 4
+
+
+_INSTRUMENTATION = "opentelemetry.instrumentation."
+_log = logging.getLogger(__name__)
+
+
+def text_filter_for(capture: ContentPolicy, is_asked: bool, *, is_ours: bool) -> Sanitizer | TextFilter | None:
+    """What changes the spans of other libraries in a tracer provider: always in one that `init` makes (`is_ours`), else
+    where `redact_others` asks for it (`is_asked`). None where their texts may leave as they are.
+
+    Warns of the libraries whose texts leave an application's provider. Raises SettingError where texts are captured,
+    and nothing says how they are redacted.
+    """
+    if is_asked and capture.spans and capture.sanitizer.redact is None:
+        raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
+    if (is_ours or is_asked) and capture.spans:
+        return capture.sanitizer if capture.sanitizer.redact is not None else None
+    if is_ours or is_asked:
+        return TextFilter()
+    if not capture.spans and (libraries := _instrumentations()):
+        _log.warning(
+            "ragtrace: the application's TracerProvider exports the spans of %s with their texts (queries of URLs); "
+            "redact_others = true leaves them out",
+            ", ".join(libraries),
+        )
+    return None
+
+
+def _instrumentations() -> list[str]:
+    """The libraries whose OpenTelemetry instrumentation is loaded."""
+    packages = {name: module for name, module in sys.modules.items() if name.startswith(_INSTRUMENTATION)}
+    names = [name.removeprefix(_INSTRUMENTATION) for name, module in packages.items() if _instruments(module)]
+    return sorted(name for name in names if "." not in name and name != "instrumentor")
+
+
+def _instruments(module: Any) -> bool:
+    return any(name.endswith("Instrumentor") for name in vars(module))
+
+
+class TextFilter:
+    """Stands where a `Sanitizer` stands, for spans of other libraries: keeps numbers, and words such as methods, hosts,
+    routes and names of models. A text, what a name says is a text, and personal data and secrets are left out."""
+
+    def __init__(self) -> None:
+        self.failures = RedactionFailures()
+
+    def text(self, value: str, limit: int) -> str:
+        """The name of a span or an event: a few words without a query; else its first word."""
+        words = [path(word) if word.startswith("/") else word for word in value.split()]
+        is_name = len(words) <= _NAME_WORDS and all(map(_is_word, words))
+        return " ".join(words if is_name else filter(_is_word, words[:1]))[:limit] or "span"
+
+    def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """The attributes that hold no text. Addresses keep their host and the plain words of their path."""
+        route = attributes.get("http.route")
+        result: dict[str, Any] = {}
+        for key, value in attributes.items():
+            if key.startswith(_OURS):
+                result[key] = value
+            elif key in _PATHS:
+                result[key] = route if isinstance(route, str) else path(str(value))
+            elif key in _URLS:
+                result[key] = _address(str(value))
+            elif not (isinstance(value, (str, list, tuple)) and _TEXTS.search(key)) and _is_plain(value):
+                result[key] = value
+        return result
+
+
+def path(text: str) -> str:
+    """A path whose segments are plain words, or placeholders of a route; a star stands for any other segment."""
+    segments = text.partition("?")[0].partition("#")[0].split("/")
+    return "/".join(each if not each or _SEGMENT.fullmatch(each) else "*" for each in segments)
+
+
+def _address(text: str) -> str:
+    parts = urlsplit(text)
+    start = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
+    return start + path(parts.path)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    if isinstance(value, str):
+        return _is_word(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return isinstance(value, bool)
+    return abs(value) < _LONG_NUMBER or _is_word(f"{value:.0f}")
+
+
+@lru_cache(maxsize=4_096)
+def _is_word(text: str) -> bool:
+    return bool(_WORD.fullmatch(text)) and mask_pii(text) == text

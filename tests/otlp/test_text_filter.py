@@ -1,0 +1,145 @@
+"""In a tracer provider that `init` makes, other libraries' spans leave without what users wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragtrace_otlp.text_filter import TextFilter
+
+MAIL, PHONE = "jane.doe@corp.de", "+49 171 2345678"
+QUESTION = f"Where is my parcel? Write to {MAIL} or call {PHONE}"
+HEADERS = {f"OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_{side}_REQUEST": ".*" for side in ("SERVER", "CLIENT")}
+COMMON = """
+import contextlib, sys
+import httpx, redis, requests
+from opentelemetry import trace
+from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
+from opentelemetry.instrumentation.redis import RedisInstrumentor
+from opentelemetry.instrumentation.requests import RequestsInstrumentor
+import ragtrace
+
+mail, question = sys.argv[1:]
+for each in (HTTPXClientInstrumentor, RedisInstrumentor, RequestsInstrumentor):
+    each().instrument()
+
+def answer():
+    for call in (
+        lambda: requests.get(f"http://zq7x:{mail}@127.0.0.1:9/x/{mail}?q={question}"),
+        lambda: httpx.post(f"http://127.0.0.1:9/x/{mail}?q={question}", headers={"x-user": mail}, json={"q": question}),
+        lambda: redis.Redis(port=9).set(f"user:{mail}", question),
+    ):
+        with contextlib.suppress(Exception):
+            call()
+    with ragtrace.request(question) as request:
+        span = trace.get_tracer("mine").start_span(f"look up {mail}")
+        span.set_attributes({"found": question, "app.mail": mail})
+        span.add_event(f"asked {question}", {"by": mail})
+        span.end()
+        request.answered("Soon.")
+    raise ValueError(f"no parcel for {question}")
+"""
+APPLICATIONS = {
+    "fastapi": """
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
+
+app = FastAPI()
+app.get("/ask/{user}")(answer)
+FastAPIInstrumentor.instrument_app(app)
+client = TestClient(app, raise_server_exceptions=False)
+client.get(f"/ask/{mail}", params={"question": question, "user": mail}, headers={"x-user": mail})
+""",
+    "django": """
+import django
+from django.conf import settings
+from django.test import Client
+from django.urls import path
+from opentelemetry.instrumentation.django import DjangoInstrumentor
+
+settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="x", MIDDLEWARE=[])
+urlpatterns = [path("ask/<user>", lambda request, user: answer())]
+DjangoInstrumentor().instrument()
+django.setup()
+client = Client(raise_request_exception=False)
+client.get(f"/ask/{mail}", {"question": question, "user": mail}, headers={"x-user": mail})
+""",
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("names", ["", "http,database"])
+@pytest.mark.parametrize("framework", APPLICATIONS)
+def test_no_text_leaves_with_the_spans_of_a_real_application(framework: str, names: str, tmp_path: Path) -> None:
+    """With the default settings: query strings, paths, headers, statements, exceptions and the application's own spans,
+    under OpenTelemetry's old and new names. What an operator needs stays."""
+    start = "ragtrace.init(spans_file='spans.jsonl', evaluators=[])\n"
+    script = COMMON + start + APPLICATIONS[framework]
+    environment = {**os.environ, **HEADERS, "OTEL_SEMCONV_STABILITY_OPT_IN": names}
+    command = [sys.executable, "-c", script, MAIL, QUESTION]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "spans.jsonl").read_text()
+    assert not [each for each in ("jane", "corp.de", "parcel", "2345678", "zq7x") if each in text]
+    spans = [json.loads(line) for line in text.splitlines()]
+    scopes = {span["scope"].rpartition(".")[2] for span in spans}
+    assert scopes == {"mine", "ragtrace", "httpx", "redis", "requests", framework}
+    (served,) = (span for span in spans if span["scope"].endswith(framework) and span["parent_id"] is None)
+    assert {"GET", 500, "http"} < set(served["attributes"].values())
+    assert served["status"]["code"] == "ERROR"
+
+
+KEPT = {
+    "http.method": "GET", "http.status_code": 200, "http.route": "/ask/{id}", "db.system": "redis", "rows": 7,
+    "db.operation.name": "GET", "gen_ai.request.model": "gpt-4o", "share": 0.5, "is_new": True,
+    "gen_ai.evaluation.pii.explanation": "It has an address.", "ragtrace.failure.cause": "x y",
+}  # fmt: skip
+GONE = {
+    "url.query": "hi", "url.fragment": "hi", "http.request.header.x": ("hi",), "enduser.id": "ada", "input.value": "hi",
+    "db.statement": "SELECT", "db.query.text": "SELECT", "gen_ai.prompt.0.content": "hi", "step": "find the parcel",
+    "mail": MAIL, "key": "sk-proj-abcdefghijklmnopqrstuvwxyz123456", "card": 4111111111111111, "client.address": "ada",
+    "cards": [4111111111111111.0, 2], "phone": 491712345678, "exception.message": "gone", "object": b"hi",
+}  # fmt: skip
+
+
+def test_attributes_without_texts() -> None:
+    """Words and numbers stay; what a name says is a text, and what is one, do not."""
+    assert TextFilter().attributes({**GONE, **KEPT}) == KEPT
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("url.path", f"/v1/mails/{MAIL}/17", "/v1/mails/*/*"),
+        ("http.target", "/ask/ada-17?q=hi", "/ask/*"),
+        ("url.full", f"https://ada:pw@h.example:8443/a/{MAIL}?q=hi#x", "https://h.example:8443/a/*"),
+        ("http.url", "/ask?q=hi", "/ask"),
+    ],
+)
+def test_addresses_without_texts(name: str, value: str, kept: str) -> None:
+    """The host and the plain words of a path stay; the route stands for the path where it is known."""
+    assert TextFilter().attributes({name: value}) == {name: kept}
+    route = {"http.route": "/ask/{id}"}
+    if "path" in name:
+        assert TextFilter().attributes({name: value, **route}) == {name: "/ask/{id}", **route}
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("GET /ask/{id}", "GET /ask/{id}"),
+        (f"GET /users/{MAIL}?q=hi", "GET /users/*"),
+        ("SELECT shop.db", "SELECT shop.db"),
+        (f"answer {QUESTION}", "answer"),
+        (MAIL, "span"),
+    ],
+)
+def test_names_without_texts(name: str, kept: str) -> None:
+    """A name of a few words stays."""
+    assert TextFilter().text(name, 500) == kept

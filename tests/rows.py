@@ -1,0 +1,13 @@
+"""Rows of a test module, from the JSON file beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def rows(module: str, test: str) -> list[Any]:
+    """The rows of a test, by its name without `test_`."""
+    table: dict[str, list[Any]] = json.loads(Path(module).with_suffix(".json").read_text(encoding="utf-8"))
+    return table[test]
