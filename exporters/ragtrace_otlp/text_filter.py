@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import SettingError
-from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 
 _OURS = ("ragtrace.", "gen_ai.evaluation.")
@@ -70,7 +69,7 @@ def _instruments(module: Any) -> bool:
 
 
 class TextFilter:
-    """Stands where a `Sanitizer` stands, for spans of other libraries: keeps numbers, and words such as methods, hosts,
+    """Used in place of a `Sanitizer` for spans of other libraries: keeps numbers, and words such as methods, hosts,
     routes and names of models. A text, what a name says is a text, and personal data and secrets are left out."""
 
     def __init__(self) -> None:
@@ -122,4 +121,6 @@ def _is_plain(value: Any) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _is_word(text: str) -> bool:
+    from ragtrace.text.redaction import mask_pii  # its rules take long to load
+
     return bool(_WORD.fullmatch(text)) and mask_pii(text) == text
