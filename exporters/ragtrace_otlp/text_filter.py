@@ -59,13 +59,9 @@ def text_filter_for(capture: ContentPolicy, is_asked: bool, *, is_ours: bool) ->
 
 def _instrumentations() -> list[str]:
     """The libraries whose OpenTelemetry instrumentation is loaded."""
-    packages = {name: module for name, module in sys.modules.items() if name.startswith(_INSTRUMENTATION)}
-    names = [name.removeprefix(_INSTRUMENTATION) for name, module in packages.items() if _instruments(module)]
-    return sorted(name for name in names if "." not in name and name != "instrumentor")
-
-
-def _instruments(module: Any) -> bool:
-    return any(name.endswith("Instrumentor") for name in vars(module))
+    parts = [(name.split("."), module) for name, module in sys.modules.items() if name.startswith(_INSTRUMENTATION)]
+    own = [(name[2], vars(module)) for name, module in parts if len(name) == 3 and name[2] != "instrumentor"]
+    return sorted(name for name, values in own if any(each.endswith("Instrumentor") for each in values))
 
 
 class TextFilter:
