@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from ragtrace.batch.rescore.batch_file import BatchFile
 from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
 from ragtrace.evaluate.judge import use_judge
-from ragtrace.evaluate.judge.batch_file import BatchFile
 from tests.chatlogs.evaluations import made
 from tests.judge.server import completion
 from tests.rescore.batch_server import BatchServer, batch_server, verdicts, verdicts_without_logprobs

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from ragtrace.base.rows import Item
 from ragtrace.batch.batches import Workers, score_batches
+from ragtrace.batch.rescore.batch_file import BatchFile
+from ragtrace.batch.rescore.batch_judge import BatchJudge
 from ragtrace.batch.rescore.job import RescoreSuite
 from ragtrace.errors import SettingError
 from ragtrace.evaluate.judge import use_judge
-from ragtrace.evaluate.judge.batch_file import BatchFile
-from ragtrace.evaluate.judge.batch_judge import BatchJudge
 
 MOST_PASSES = 10
 """The longest chain of questions of one evaluator has three, each asked at most twice."""

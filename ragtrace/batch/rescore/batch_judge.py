@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ragtrace.batch.rescore.batch_api import BatchApi, BatchApiError, BatchState
+from ragtrace.batch.rescore.batch_file import BatchFile, SavedReply, SentBatch, WaitingRequest
 from ragtrace.errors import PENDING, EvaluationError, SettingError
-from ragtrace.evaluate.judge.batch_api import BatchApi, BatchApiError, BatchState
-from ragtrace.evaluate.judge.batch_file import BatchFile, SavedReply, SentBatch, WaitingRequest
 from ragtrace.evaluate.judge.budget import NANO, Reservation
 from ragtrace.evaluate.judge.client import Judge, JudgeError, JudgeRequest
 from ragtrace.evaluate.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
