@@ -163,11 +163,11 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     Blocks as long as the evaluator does; the pipeline bounds that from outside.
     """
     judges_retrieval = "documents" in check.needs and "answer" not in check.needs
-    indexes = [
-        i
-        for i, trace in enumerate(traces)
-        if check.applies(trace) and not (judges_retrieval and trace.facts.chunks_of_earlier_turns)
-    ]
+    if judges_retrieval:  # results of tools and earlier turns are no retrieval of this request
+        traces = [
+            replace(trace, documents=() if trace.facts.chunks_of_earlier_turns else trace.chunks) for trace in traces
+        ]
+    indexes = [i for i, trace in enumerate(traces) if check.applies(trace)]
     results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
     for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
         results[i] = _normalised(check, verdict)

@@ -21,6 +21,8 @@ class Document:
     score: float | None = None
     """The retriever's own score, on the retriever's own scale; None where it gives none."""
     metadata: Mapping[str, object] = field(default_factory=dict)
+    source: str = ""
+    """`tool` for the result of a tool, which the id names; `prompt` for what else the model read; empty for a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class Trace:
     """64-bit id of the request's root span; scores belong to that span."""
     query: str
     documents: tuple[Document, ...]
-    """What the model saw, in rank order: after reranking, inner retrievals not doubled. Of a request that retrieves
-    nothing, the chunks of its session's earlier turns."""
+    """What the model saw: the chunks in rank order, after reranking, inner retrievals not doubled, then the results of
+    tools. Of a request that retrieves nothing, the chunks of its session's earlier turns that its prompt held."""
     answer: str
     reference: str | None = None
     """The expected answer, where the application knows it."""
@@ -127,19 +129,32 @@ class Trace:
         return self.attributes.get("constraints")
 
     @property
+    def context(self) -> object:
+        """The documents, else whether the request was observed: of a row of a data set nothing is known."""
+        return self.documents or bool(self.facts.name)
+
+    @property
+    def chunks(self) -> tuple[Document, ...]:
+        """The documents that a retrieval returned."""
+        return tuple(document for document in self.documents if not document.source)
+
+    @property
     def steps(self) -> tuple[Any, ...]:
         """The tool calls of the request, in order."""
         return self.facts.steps
 
 
-INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps")
-"""The inputs that an evaluator can need. Each is an attribute of `Trace`; a new input is declared here and there."""
+INPUTS = ("query", "documents", "answer", "reference", "constraints", "steps", "context")
+"""The inputs that an evaluator can need. Each is an attribute of `Trace`; a new input is declared here and there.
+`context` is `documents`, or the knowledge that the model of an observed request saw none."""
 
 
 def has_input(trace: Trace, name: str) -> bool:
     """True if the trace has this input and it is not empty. White space alone is empty, and so are documents of which
     only ids and scores are known: OpenTelemetry's own libraries write no texts."""
-    return has_text(trace.documents) if name == "documents" else is_filled(getattr(trace, name))
+    if name == "documents" or (name == "context" and trace.documents):
+        return has_text(trace.documents)
+    return is_filled(getattr(trace, name))
 
 
 def is_filled(value: object) -> bool:

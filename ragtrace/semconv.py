@@ -187,6 +187,7 @@ TRACE_STATE_MEMBER: Final = "ot"
 STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped")
 CAUSES: Final = (
     "nothing_retrieved",
+    "answered_without_context",
     "irrelevant_context",
     "contradicts_context",
     "unsupported",

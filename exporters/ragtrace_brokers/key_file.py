@@ -45,6 +45,9 @@ def parse_day_keys(text: str) -> dict[str, bytes]:
     return dict(sorted(keys.items()))
 
 
+_AHEAD, _BEHIND = 7, 2
+
+
 class Renewal(NamedTuple):
     """What a renewal has done, in days."""
 
@@ -54,14 +57,14 @@ class Renewal(NamedTuple):
     removed: int
 
 
-def renew_keys(path: Path, ahead: int, keep: int) -> Renewal:
-    """Write a key for today and each of the `ahead` next days that has none, and remove those older than `keep` days.
+def renew_keys(path: Path) -> Renewal:
+    """Write a key for today and each of the next 7 days that has none, and remove those older than 2 days.
     The file, which only its owner can read, is replaced at once. Raises SettingError where it cannot be read or
     written, and where it holds something else."""
-    first, last = today() - timedelta(days=keep), today() + timedelta(days=ahead)
+    first, last = today() - timedelta(days=_BEHIND), today() + timedelta(days=_AHEAD)
     try:
         before = parse_day_keys(path.read_text(encoding="utf-8")) if path.exists() else {}
-        days = [(today() + timedelta(days=number)).isoformat() for number in range(ahead + 1)]
+        days = [(today() + timedelta(days=number)).isoformat() for number in range(_AHEAD + 1)]
         fresh = {day: secrets.token_bytes(32) for day in days if day not in before}
         current = {day: key for day, key in before.items() if day >= first.isoformat()}
         _write(path, dict(sorted({**current, **fresh}.items())))

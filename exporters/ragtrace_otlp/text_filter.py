@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragtrace import semconv
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import SettingError
 from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 
-_OURS = ("ragtrace.", "gen_ai.evaluation.")
+_OURS = ("ragtrace.", f"{semconv.SCORE_PREFIX}.")
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
     r"(?:^|[._-])(?:args|arguments|answer|body|client_ip|completions?|content|cookies?|documents?|email|(?:end)?user"

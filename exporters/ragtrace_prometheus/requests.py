@@ -55,7 +55,7 @@ def note(trace: Trace, decision: Decision) -> RequestNote:
     if not tokens and (facts.input_tokens is not None or facts.output_tokens is not None):
         tokens = [(facts.model or "", (facts.input_tokens, facts.output_tokens))]
     status = "error" if trace.error else "cancelled" if facts.cancelled else "ok"
-    scores = [] if facts.chunks_of_earlier_turns else [document.score for document in trace.documents]
+    scores = [] if facts.chunks_of_earlier_turns else [document.score for document in trace.chunks]
     return RequestNote(
         trace.trace_id, time.time(), trace.duration, status, decision, scores, facts.retrievals, facts.model,
         facts.prompt_version, facts.unrecorded, facts.time_to_first_chunk, facts.stages, tokens,

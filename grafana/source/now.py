@@ -185,7 +185,7 @@ def _causes(page: Page) -> None:
     page.columns(
         "Main causes of bad answers, last hour",
         "Share of each application's bad answers by cause, and how many requests an hour that are; both weighted by 1/p. "
-        "`nothing_retrieved` and `irrelevant_context` are retrieval's. Metric: `ragtrace_failure_cause_weight_total`",
+        "`answered_without_context`, `nothing_retrieved` and `irrelevant_context` are retrieval's. Metric: `ragtrace_failure_cause_weight_total`",
         {**APPLICATION, "cause": "cause"},
         [
             Column(

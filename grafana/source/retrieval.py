@@ -62,7 +62,7 @@ def _numbers(page: Page) -> None:
         "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks, weighted by 1/p. "
         "Metric: `ragtrace_failure_cause_weight_total`",
         share(
-            f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"nothing_retrieved|irrelevant_context"}}[$__range])',
+            f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"answered_without_context|nothing_retrieved|irrelevant_context"}}[$__range])',
             f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[$__range])",
             by="",
         ),
@@ -127,7 +127,7 @@ def _scores_and_causes(page: Page) -> None:
     )
     page.lines(
         "Causes of bad answers",
-        "Bad answers an hour by cause, weighted by 1/p. `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: "
+        "Bad answers an hour by cause, weighted by 1/p. `answered_without_context`, `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: "
         "`ragtrace_failure_cause_weight_total`",
         [(f"sum by (cause) (rate(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[30m])) * 3600", "{{cause}}")],
         AN_HOUR,

@@ -22,7 +22,7 @@ from ragtrace.records import INPUTS, Document, Facts, Trace
 
 def field_of(name: str) -> str:
     """The field of a row that holds this input of `records.INPUTS`."""
-    return "contexts" if name == "documents" else name
+    return "contexts" if name in ("documents", "context") else name
 
 
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -32,8 +32,6 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "reference": ("reference", "expected_answer", "expected_output", "ground_truth", "reference_answer"),
     "constraints": ("constraints", "output_constraints"),
 }
-_METADATA = frozenset(INPUTS) - {"query", "documents", "answer", "reference", "steps"}
-"""Inputs that a trace has in its metadata, under their own names."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id",),
     **{field: _ALIASES.get(field, (field,)) for field in map(field_of, INPUTS)},
@@ -125,7 +123,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         documents=_documents(values.get("contexts")),
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
-        attributes={name: _list_or_text(values[name]) for name in _METADATA if values.get(name) is not None},
+        attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
         facts=Facts(model=model, steps=_steps(values)),
     )
     id = number if id is None else id

@@ -29,11 +29,11 @@ def notes(names: Sequence[str], rows: Sequence[Row], unused: Mapping[str, Any]) 
     sentences = [f"these columns are not used: {', '.join(unused)}"] if unused else []
     if not rows and not unused:
         return []  # no line can be read, and each says why
-    inputs = {name for name in INPUTS for row in rows if has_input(row.trace, name)}
-    for name in INPUTS:
-        field = field_of(name)
+    inputs = {field_of(name) for name in INPUTS for row in rows if has_input(row.trace, name)}
+    for field in dict.fromkeys(map(field_of, INPUTS)):
         column = _column_for(field, unused)
-        blocked = [] if name in inputs else _that_need(name, names, column)
+        needs = [] if field in inputs else [name for name in INPUTS if field_of(name) == field]
+        blocked = [each for name in needs for each in _that_need(name, names, column)]
         if blocked:
             advice = _advice(field, column, unused)
             sentences.append(f"no row has {field}, so these evaluators do not run: {', '.join(blocked)}{advice}")

@@ -10,7 +10,7 @@ from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.fragments import shown_documents
 from ragtrace.capture.request import Request, Run
-from ragtrace.capture.session_chunks import earlier_chunks
+from ragtrace.capture.seen_context import earlier_chunks, seen_besides
 from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
@@ -35,15 +35,15 @@ def trace_of(
     `from_spans` lists its spans, and is of the service that recorded them where it names no application."""
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
-    documents = tuple(request.sources or ())
-    earlier = earlier_chunks(request, documents)
+    chunks = tuple(request.sources or ())
+    earlier = earlier_chunks(request, chunks)
     context = root.span.get_span_context()
     return Trace(
         # Without an SDK there are no ids; evaluation wants one that samples like any other.
         trace_id=context.trace_id or random.getrandbits(128),
         span_id=context.span_id or random.getrandbits(64),
         query=root.query or "",
-        documents=documents or earlier,
+        documents=(*(chunks or earlier), *seen_besides(root, chunks or earlier)),
         answer=root.answer or "",
         reference=request.reference,
         started=root.started / 1e9,

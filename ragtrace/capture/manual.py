@@ -121,6 +121,20 @@ class ManualRequest:
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             recorder.failed("retrieved")
 
+    def used(self, tool: object, result: object, arguments: object = None) -> None:
+        """Add what a tool returned to the model: the answer may rest on it, and reviewers see it."""
+        recorder = self._recorder
+        if recorder is None or self._run is None:
+            return
+        try:
+            now = time.time_ns()
+            run = start_run(recorder, semconv.OP_TOOL, identity_of(tool), started=now)
+            if run is not None:
+                run.query, run.answer, run.state = _text(arguments), _text(result), timing.NO_DURATION
+                recorder.end(run.key, finished=now)
+        except Exception:  # noqa: BLE001 as above
+            recorder.failed("used")
+
     def answered(self, text: object, *, usage: object = None, model: object = None) -> None:
         """Set the answer, and what is known of the model that gave it.
 

@@ -71,7 +71,7 @@ def mask_trace(stored: StoredTrace) -> StoredTrace:
         return replace(score, explanation=_mask(score.explanation), evidence=moved)
 
     documents = tuple(
-        Document(mask_pii(chunk.id), content, chunk.score, _mask_mapping(chunk.metadata))
+        replace(chunk, id=mask_pii(chunk.id), content=content, metadata=_mask_mapping(chunk.metadata))
         for chunk, (content, _) in zip(trace.documents, chunks, strict=True)
     )
     evaluation = replace(

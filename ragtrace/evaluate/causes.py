@@ -8,6 +8,7 @@ from ragtrace.evaluate.refusals import declines
 from ragtrace.records import Score, Trace
 from ragtrace.text.claims import read
 
+NO_CONTEXT = "answered_without_context"
 _CUT_OFF = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "content_filter"})
 
 
@@ -16,7 +17,8 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
 
     `leak_by_model`, `leak_from_context` (as the leakage checks say) · `no_answer` (the answer says nothing) ·
     `truncated` (the model stopped at its limit) ·
-    for refusals `right_refusal` (nothing fit to answer from) or `wrong_refusal` (there was) · `nothing_retrieved` ·
+    for refusals `right_refusal` (nothing fit to answer from) or `wrong_refusal` (there was) ·
+    `answered_without_context` · `nothing_retrieved` (by a retrieval) ·
     for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question), `unsupported` ·
     `irrelevant_context` when the chunks' relevance alone tells · `none` when everything that was checked passed. None
     where nothing was checked, or where what failed tells no cause.
@@ -34,7 +36,9 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     fits = relevance is not None and relevance.value is not None and relevance.label != "fail"
     if _declined(trace, usable):
         return "wrong_refusal" if fits else "right_refusal"
-    if not trace.documents and trace.query:
+    if NO_CONTEXT in causes:
+        return NO_CONTEXT
+    if not trace.documents and trace.query and trace.facts.retrievals:
         return "nothing_retrieved"
     if "contradicts_context" in causes:
         return "contradicts_context"

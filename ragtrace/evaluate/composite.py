@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _H2O = "H2O Eval Studio"
+_BY_MODEL: dict[str, Any] = {"threshold": 0.75, "method": "model"}
 _SENTENCES = 60
 _RELEVANT = 0.5
 """Cosine from which a sentence counts as relevant to the question, as in `context_precision`."""
@@ -43,9 +44,8 @@ def _embed(texts: Sequence[str], settings: Settings) -> Any:
 
 
 @evaluator(
+    **_BY_MODEL,
     needs={"answer", "reference"},
-    threshold=0.75,
-    method="model",
     source=f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator",
 )
 def answer_similarity(trace: Trace, *, settings: Settings) -> float | Score:
@@ -80,9 +80,8 @@ def context_relevancy(trace: Trace, *, settings: Settings) -> Score | None:
 
 
 @evaluator(
+    **_BY_MODEL,
     needs={"query", "documents", "reference"},
-    threshold=0.75,
-    method="model",
     source="Ejento evaluation metrics, 2.3; by the embedded model",
 )
 def context_precision_statements(trace: Trace) -> Score | None:
@@ -113,9 +112,8 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
 
 
 @evaluator(
+    **_BY_MODEL,
     needs={"query", "answer"},
-    threshold=0.75,
-    method="model",
     version="4",
     source=f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model",
 )
@@ -130,9 +128,8 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
 
 
 @evaluator(
+    **_BY_MODEL,
     needs={"query", "answer"},
-    threshold=0.75,
-    method="model",
     version="3",
     source=f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model",
 )
@@ -149,9 +146,8 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
 
 
 @evaluator(
+    **_BY_MODEL,
     needs={"query", "answer"},
-    threshold=0.75,
-    method="model",
     version="5",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
@@ -178,9 +174,8 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
 
 
 @evaluator(
+    **_BY_MODEL,
     needs={"query", "documents", "answer", "reference"},
-    threshold=0.75,
-    method="model",
     version="5",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )

@@ -17,11 +17,13 @@ from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator,
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement
+from ragtrace.text.words import asks_nothing
 
 if TYPE_CHECKING:
     from ragtrace.evaluate.models.answer_reader import AnswerSupport, StatementSupport
 
 REFUSAL = "refusal"
+NO_CONTEXT = "answered_without_context"
 _LANGUAGE = "en"
 _SURE = 0.6
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
@@ -87,7 +89,15 @@ def _foreign(text: str) -> str | None:
 
 
 def _check_trace(trace: Trace) -> Checked | str:
-    return check(trace.query, trace.answer, [d.content for d in trace.documents])
+    if trace.documents:
+        return check(trace.query, trace.answer, [d.content for d in trace.documents])
+    reading = read_answer(trace.answer)
+    if declines(reading):
+        return REFUSAL
+    if not reading.claims or asks_nothing(trace.query):
+        return "the answer claims nothing"
+    language = _foreign(trace.answer)
+    return NO_CONTEXT if language is None else f"the model knows English; the answer is in {language}"
 
 
 def not_scored(name: str, reason: str) -> Score:
@@ -143,6 +153,10 @@ def _explanation(checked: Checked) -> str:
 
 def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float]) -> Score:
     checked = _check_trace(trace)
+    if checked == NO_CONTEXT:
+        worst = 0.0 if evaluator_.direction == "higher" else 1.0
+        text = "the answer makes claims, and the model saw no chunk and no result of a tool"
+        return Score(evaluator_.name, worst, None, text, NO_CONTEXT, failures=("retrieval",), method="model")
     if isinstance(checked, str):
         return not_scored(evaluator_.name, checked)
     number = min(1.0, max(0.0, value(checked)))
@@ -156,9 +170,11 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
     )
 
 
-def _model(threshold: float, source: str, direction: Direction = "higher") -> Callable[[Callable[..., Any]], Evaluator]:
+def _model(
+    threshold: float, source: str, direction: Direction = "higher", needs: tuple[str, ...] = ("context", "answer")
+) -> Callable[[Callable[..., Any]], Evaluator]:
     return evaluator(
-        needs={"documents", "answer"},
+        needs=needs,
         threshold=threshold,
         direction=direction,
         method="model",
@@ -250,7 +266,7 @@ def _by_named_model(trace: Trace, model: str) -> Score:
     return Score(name, value=result.value, explanation="; ".join(parts), cause=cause, method="model")
 
 
-@_model(0.25, "RAG evaluation guide, Hallucination Check; by the embedded model", "lower")
+@_model(0.25, "RAG evaluation guide, Hallucination Check; by the embedded model", "lower", ("documents", "answer"))
 def context_contradiction(trace: Trace) -> Score:
     """Chunks that the answer contradicts / chunks. A contradiction belongs to the chunk closest to its claim."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ragtrace.evaluate.arithmetic import average_precision, f1
 from ragtrace.evaluate.groundedness import Checked, check, not_scored
@@ -19,6 +20,13 @@ _CHUNKS = 20
 _COMPARISONS = 300
 """Claims times chunks that are compared at most, but for one chunk."""
 _RAGAS = "RAGAS; by the embedded model"
+_OF_NOISE: dict[str, Any] = {
+    "needs": {"query", "documents", "answer", "reference"},
+    "threshold": 0.25,
+    "direction": "lower",
+    "method": "model",
+    "version": "5",
+}
 
 
 def _correct(trace: Trace) -> Checked | str:
@@ -32,14 +40,7 @@ def _entails(chunk: str, query: str, text: str) -> list[bool]:
     return [] if isinstance(result, str) else [p >= _CORRECT for p in result.supported()]
 
 
-@evaluator(
-    needs={"query", "documents", "answer", "reference"},
-    threshold=0.25,
-    direction="lower",
-    method="model",
-    version="5",
-    source="Ejento evaluation metrics, 2.4",
-)
+@evaluator(**_OF_NOISE, source="Ejento evaluation metrics, 2.4")
 def noise_sensitivity(trace: Trace) -> Score:
     """Incorrect claims / claims of the answer; a claim is incorrect if the reference does not support it."""
     result = _correct(trace)
@@ -71,28 +72,14 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     return Score(name, value=count / len(wrong), explanation=text)
 
 
-@evaluator(
-    needs={"query", "documents", "answer", "reference"},
-    threshold=0.25,
-    direction="lower",
-    method="model",
-    version="5",
-    source=_RAGAS,
-)
+@evaluator(**_OF_NOISE, source=_RAGAS)
 def noise_sensitivity_relevant(trace: Trace) -> Score:
     """Incorrect claims that a relevant chunk entails / claims of the answer. A chunk is relevant if it entails a claim
     of the reference. The first 20 chunks are looked at. For an answer of more than 15 claims, fewer are."""
     return _blamed("noise_sensitivity_relevant", trace, True)
 
 
-@evaluator(
-    needs={"query", "documents", "answer", "reference"},
-    threshold=0.25,
-    direction="lower",
-    method="model",
-    version="5",
-    source=_RAGAS,
-)
+@evaluator(**_OF_NOISE, source=_RAGAS)
 def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     """Incorrect claims that an irrelevant chunk entails / claims of the answer. The first 20 chunks are
     looked at. For an answer of more than 15 claims, fewer are."""

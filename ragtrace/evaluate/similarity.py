@@ -225,11 +225,7 @@ def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) 
 
 
 @evaluator(
-    needs={"documents", "answer"},
-    threshold=0.75,
-    method="model",
-    batch=True,
-    source=f"{_H2O}, Groundedness Evaluator",
+    needs={"documents", "answer"}, threshold=0.75, method="model", batch=True, source=f"{_H2O}, Groundedness Evaluator"
 )
 def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[Score | None]:
     """Minimum over the answer's sentences of the maximum over the context's sentences of their cosine.

@@ -244,11 +244,12 @@ _MAX_STEPS, _MAX_STEP_CHARS, _MAX_CONSTRAINT_CHARS = 1_000, 4_000, 1_000_000
 
 def portable(trace: Trace) -> Trace:
     """The trace with what evaluators read of it. The application's metadata may hold values that cannot be sent."""
-    documents = tuple(Document(d.id, d.content, d.score) for d in trace.documents)
+    documents = tuple(Document(d.id, d.content, d.score, source=d.source) for d in trace.documents)
     constraints = trace.constraints
     attributes = {} if constraints is None else {"constraints": _portable_value(constraints, _MAX_CONSTRAINT_CHARS)}
     steps = tuple(_portable_step(step) for step in trace.steps[:_MAX_STEPS])
     facts = Facts(
+        name=trace.facts.name,
         finish_reason=trace.facts.finish_reason,
         steps=steps,
         chunks_of_earlier_turns=trace.facts.chunks_of_earlier_turns,

@@ -116,7 +116,7 @@ class Tally:
 
 
 _inputs = attrgetter(*INPUTS)
-_DOCUMENTS = 1 << INPUTS.index("documents")
+_DOCUMENTS, _CONTEXT = 1 << INPUTS.index("documents"), 1 << INPUTS.index("context")
 
 
 def inputs_of(trace: Trace) -> int:
@@ -127,4 +127,4 @@ def inputs_of(trace: Trace) -> int:
         if is_filled(value):
             bits |= bit
         bit <<= 1
-    return bits if has_text(trace.documents) else bits & ~_DOCUMENTS
+    return bits & ~(_DOCUMENTS | _CONTEXT) if trace.documents and not has_text(trace.documents) else bits

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import MissingExtraError
 
 _SWITCH = 0.0005
 """Seconds after which a thread that computes hands the interpreter's lock on. With Python's own 5 ms the threads that
@@ -32,15 +32,12 @@ def add_commands(commands: Any) -> None:
     worker.add_argument("--buffer", metavar="FILE", help="hold spans in this file, which survives a crash (memory)")
     worker.add_argument("--metrics-port", type=int, metavar="N", help="serve /metrics on this port (prometheus_port)")
     worker.set_defaults(run=_worker)
-    letters = commands.add_parser("dead-letters", help="list messages of a broker that no worker could evaluate")
+    letters = commands.add_parser("dead-letters", help="list the 100 oldest messages that no worker could evaluate")
     letters.add_argument("address", metavar="URL", help="the stream, as in `ragtrace worker --from`")
-    letters.add_argument("--count", type=int, default=100, metavar="N", help="of so many, the oldest first (100)")
     letters.add_argument("--put-back", action="store_true", help="let workers try them once more")
     letters.set_defaults(run=_dead_letters)
-    keys = commands.add_parser("transport-keys", help="make the keys of sealed messages, one for each day")
+    keys = commands.add_parser("transport-keys", help="make a key of sealed messages for each day of a week")
     keys.add_argument("file", type=Path, help="the file that transport_keys names; only its owner can read it")
-    keys.add_argument("--ahead", type=int, default=7, metavar="DAYS", help="make keys for so many next days (7)")
-    keys.add_argument("--keep", type=int, default=2, metavar="DAYS", help="keep keys of so many past days (2)")
     keys.set_defaults(run=_transport_keys)
 
 
@@ -51,7 +48,7 @@ def _dead_letters(options: argparse.Namespace) -> int:
 
     transport = open_transport(parse_address(options.address))
     try:
-        letters = transport.dead_letters(options.count)
+        letters = transport.dead_letters(100)
         for each in letters:
             print(f"{each.id}\t{each.key}\t{len(each.payload)} bytes\t{each.headers.get(HEADER_REASON, '')}")
         if options.put_back:
@@ -66,9 +63,7 @@ def _dead_letters(options: argparse.Namespace) -> int:
 def _transport_keys(options: argparse.Namespace) -> int:
     from ragtrace_brokers.key_file import renew_keys
 
-    if min(options.ahead, options.keep) < 0:
-        raise SettingError(f"--ahead is {options.ahead} and --keep is {options.keep}; give numbers of days from 0 on")
-    renewal = renew_keys(options.file, options.ahead, options.keep)
+    renewal = renew_keys(options.file)
     print(
         f"{options.file} has keys from {renewal.keys[0]} to {renewal.keys[-1]}: {renewal.added} of them are new, "
         f"{renewal.removed} old ones were removed"

@@ -79,7 +79,7 @@ def test_replay(tmp_path: Path) -> None:
     roots = {s["attributes"][semconv.OI_INPUT]: s["attributes"] for s in spans if s["parent_id"] is None}
     assert set(roots) == {row["query"] for row in rows}
     assert roots["How long is the pump covered?"]["gen_ai.evaluation.groundedness.score"] > 0.9
-    assert roots["What colour?"][semconv.FAILURE_CAUSE] == "nothing_retrieved"
+    assert roots["What colour?"][semconv.FAILURE_CAUSE] == "answered_without_context"
     assert "requests 2" in output
 
 

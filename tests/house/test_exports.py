@@ -69,7 +69,7 @@ judge_max_tokens judge_budget_hour judge_budget_day judge_store judge_ledger jud
 store store_key store_days store_bytes
 """
 FIELDS = {
-    "Document": ["id", "content", "score", "metadata"],
+    "Document": ["id", "content", "score", "metadata", "source"],
     "Evidence": [
         "start",
         "end",

@@ -31,7 +31,7 @@ from pydantic import BaseModel
 
 from ragtrace import semconv
 from ragtrace.capture.request import Request
-from ragtrace.capture.session_chunks import earlier_chunks
+from ragtrace.capture.seen_context import earlier_chunks
 from ragtrace.evaluate.causes import cause
 from ragtrace.records import Document as RecordedDocument
 from ragtrace.records import Score, Trace
@@ -980,15 +980,17 @@ def test_a_structured_answer_is_the_text_of_its_dict(recorded: Recorded, config:
 
 
 def test_a_turn_without_a_retrieval_has_the_chunks_of_its_session(recorded: Recorded, config: Any) -> None:
-    """The second turn is judged against the first one's chunks; another session, user or search has its own."""
+    """The second turn is judged against the first one's chunks where its prompt holds them; another session, user or
+    search has its own."""
     model = FakeListChatModel(responses=["24 months."])
 
-    def turn(chain: Any, session: str, user: str = "ada") -> Trace:
-        chain.invoke("q", {**config, "metadata": {"session_id": session, "user_id": user}})
+    def turn(chain: Any, session: str, user: str = "ada", prompt: str = "q") -> Trace:
+        chain.invoke(prompt, {**config, "metadata": {"session_id": session, "user_id": user}})
         return recorded.traces[-1]
 
     first = turn(make_chain(), "turns-1")
-    second = turn(model, "turns-1")
+    assert turn(model, "turns-1").documents == ()
+    second = turn(model, "turns-1", prompt=" ".join(each.content for each in first.documents))
     assert second.documents == first.documents
     assert (first.facts.chunks_of_earlier_turns, second.facts.chunks_of_earlier_turns) == (False, True)
     assert turn(model, "turns-2").documents == turn(model, "turns-1", "bob").documents == ()
@@ -1000,13 +1002,14 @@ def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, 
     """The chunks of a thousand sessions are kept, of each session its latest 32,000 characters and 64 chunks."""
     long = [Document(page_content=str(i) * 10_000, id=f"long-{i}") for i in range(1, 5)]
 
-    def turn(runnable: Any, session: str) -> Trace:
-        runnable.invoke("q", {**config, "metadata": {"session_id": session}})
+    def turn(runnable: Any, session: str, prompt: str = "q") -> Trace:
+        runnable.invoke(prompt, {**config, "metadata": {"session_id": session}})
         return recorded.traces[-1]
 
     turn(make_chain(retriever=Fixed(documents=long)), "memory-0")
     model = FakeListChatModel(responses=["yes"])
-    assert [d.id for d in turn(model, "memory-0").documents] == ["long-1", "long-2", "long-3"]
+    seen = turn(model, "memory-0", " ".join(each.page_content for each in long))
+    assert [d.id for d in seen.documents] == ["long-1", "long-2", "long-3"]
     for i in range(1_000):
         earlier_chunks(Request(session=f"memory-{i + 1}"), [RecordedDocument("d", "chunk")])
     assert turn(model, "memory-0").documents == ()

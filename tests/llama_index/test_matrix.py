@@ -31,7 +31,7 @@ def test_case(instrumented: Recorded, case: Case) -> None:
     for trace in instrumented.traces:
         assert trace.query == case.question
         assert trace.answer == case.answer
-        assert tuple(document.id for document in trace.documents) == case.documents
+        assert tuple(document.id for document in trace.chunks) == case.documents
         assert trace.error == case.error
         assert bool(trace.facts.cancelled) == case.cancelled
     # Indexing embeds outside of every request.

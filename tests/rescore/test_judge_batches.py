@@ -247,15 +247,11 @@ def test_a_budget_that_is_too_small(
     assert spending == COUNT * 15 * 1_000 // 2
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [(["--batch-price-share", "0"], "--batch-price-share is 0; give"), (["--ray"], "leave --ray away")],
-)
-def test_options_that_exclude_each_other(more: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A share that is no price and batches on a cluster are errors."""
+def test_batches_on_a_cluster_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """One process asks in batches."""
     _fill("s.db")
-    assert main(_command("s.db", "--judge-batch", "b.sqlite", *more)) == 2
-    assert message in capsys.readouterr().err
+    assert main(_command("s.db", "--judge-batch", "b.sqlite", "--ray")) == 2
+    assert "leave --ray away" in capsys.readouterr().err
 
 
 def test_one_command_at_a_time(server: BatchServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,7 @@ from ragtrace import semconv
 from ragtrace.batch.rescore.file_logs import FileLogs, read_file_logs
 from ragtrace.batch.rescore.span_formats import records_in
 from ragtrace.batch.rescore.stored_logs import LogSelection
-from ragtrace.capture import session_chunks
+from ragtrace.capture import seen_context
 from ragtrace.capture.spans.assembly import traces_of
 from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.cli import main
@@ -45,7 +45,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES":
             monkeypatch.delenv(name)
-    session_chunks._chunks.clear()  # the session's first turn
+    seen_context._chunks.clear()  # the session's first turn
 
 
 def _spans() -> list[SpanRecord]:
@@ -79,7 +79,7 @@ def _otlp(records: list[SpanRecord]) -> dict[str, Any]:
 def test_exports_give_the_same_requests(name: str) -> None:
     """What the clients of real servers export gives the requests that the same spans give in the process."""
     expected = [_facts(trace) for trace in traces_of(_spans())]
-    session_chunks._chunks.clear()
+    seen_context._chunks.clear()
     logs = _read(GOLDEN / name)
     assert [_facts(row.trace) for row in logs.rows if not row.id.startswith(OWN)] == expected
     assert logs.errors == []
@@ -104,7 +104,7 @@ def test_otlp_in_json(form: str, tmp_path: Path) -> None:
     exporter writes them, with a request's spans in several of them), as an array, and gzipped."""
     spans = _spans()
     expected = [_facts(trace) for trace in traces_of(spans)]
-    session_chunks._chunks.clear()
+    seen_context._chunks.clear()
     whole = json.dumps(_otlp(spans))
     parts = [_otlp(spans[i : i + 4]) for i in range(0, len(spans), 4)]
     lines = "".join(json.dumps(part) + "\n" for part in parts)
@@ -374,7 +374,7 @@ def test_otlp_in_parquet(tmp_path: Path) -> None:
     protobuf = [message_of(part, "shop").SerializeToString() for part in parts]
     columns = {"bytes": [*protobuf, b"\xff no spans"], "text": [json.dumps(_otlp(part)) for part in parts]}
     for name, column in columns.items():
-        session_chunks._chunks.clear()
+        seen_context._chunks.clear()
         path = tmp_path / f"{name}.parquet"
         parquet.write_table(pyarrow.table({"day": ["2026-11-23"] * len(column), "otlp": column}), path)
         logs = _read(path)

@@ -59,4 +59,4 @@ def check(scenario: Scenario, recorded: Recorded) -> None:
     recorded.tree()  # fails for a span without its parent
     if len(traces) == 1:
         assert traces[0].error == scenario.error
-        assert tuple(document.id for document in traces[0].documents) == scenario.documents
+        assert tuple(document.id for document in traces[0].chunks) == scenario.documents

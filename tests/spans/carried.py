@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ragtrace.capture import session_chunks
+from ragtrace.capture import seen_context
 from ragtrace.capture.spans.assembly import traces_of
 from ragtrace.records import Trace
 from tests.spans.applications import PASSAGES, SESSION, TAG, USER
@@ -43,7 +43,7 @@ def traces_by_case(name: str) -> dict[str, list[Trace]]:
     """The traces of each case of a golden file."""
     traces = {}
     for case, spans in golden_spans(name).items():
-        session_chunks._chunks.clear()  # each case is the session's first turn
+        seen_context._chunks.clear()  # each case is the session's first turn
         traces[case] = traces_of(spans)
     return traces
 

@@ -66,13 +66,13 @@ def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
 @pytest.mark.parametrize("name", golden_files())
 def test_order_does_not_matter(name: str) -> None:
     """Spans that arrive in another order give the same Traces."""
-    from ragtrace.capture import session_chunks
+    from ragtrace.capture import seen_context
     from ragtrace.capture.spans.assembly import traces_of
 
     for spans in golden_spans(name).values():
         both = []
         for order in (spans, spans[::-1]):
-            session_chunks._chunks.clear()
+            seen_context._chunks.clear()
             both.append(traces_of(order))
         assert both[0] == both[1]
 

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, set_span_in_context
 
 import ragtrace
 from ragtrace import sampling, semconv
-from ragtrace.capture import session_chunks
+from ragtrace.capture import seen_context
 from ragtrace.capture.spans.collector import CollectorLimits
 from ragtrace.evaluation import evaluator
 from ragtrace.live.pipeline import Pipeline
@@ -81,7 +81,7 @@ class Application:
 
 @pytest.fixture(autouse=True)
 def _first_turns() -> None:
-    session_chunks._chunks.clear()
+    seen_context._chunks.clear()
 
 
 def test_scores_are_on_the_other_librarys_root() -> None:

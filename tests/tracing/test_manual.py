@@ -233,7 +233,7 @@ def test_components_below_a_request(by_hand: Recorded) -> None:
         ("invoke_workflow request", [("retrieval search", [("execute_tool look_up", [])]), ("chat gpt-4o", [])])
     ]
     (trace,) = by_hand.traces
-    assert [document.content for document in trace.documents] == ["24 months."]
+    assert [(each.content, each.source) for each in trace.documents] == [("24 months.", ""), ('{"found": 3}', "tool")]
     assert (trace.facts.input_tokens, trace.facts.finish_reason) == (40, "stop")
     assert trace.facts.steps == (
         {"tool": "look_up", "args": '{"place": "shelf", "floor": 2}', "result": '{"found": 3}'},

@@ -114,14 +114,14 @@ def test_the_command_makes_and_removes_keys(tmp_path: Path, capsys: pytest.Captu
     write_keys(file, old, past)
     kept = file.read_text().splitlines()[1]
     os.chmod(file, 0o644)
-    assert main(["transport-keys", str(file), "--ahead", "1"]) == 0
+    assert main(["transport-keys", str(file)]) == 0
     first = file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    tomorrow = (today() + timedelta(days=1)).isoformat()
-    assert TransportKeys(str(file)).days == [past, today().isoformat(), tomorrow]
+    days = [(today() + timedelta(days=number)).isoformat() for number in range(8)]
+    assert TransportKeys(str(file)).days == [past, *days]
     assert parse_day_keys(first)[past] == parse_day_keys(kept)[past]
-    assert f"from {past} to {tomorrow}: 2 of them are new, 1 old ones were removed" in capsys.readouterr().out
-    assert main(["transport-keys", str(file), "--ahead", "1"]) == 0
+    assert f"from {past} to {days[-1]}: 8 of them are new, 1 old ones were removed" in capsys.readouterr().out
+    assert main(["transport-keys", str(file)]) == 0
     assert file.read_text() == first
     assert os.listdir(tmp_path) == ["keys"]
 
@@ -186,6 +186,6 @@ def test_sealing_without_keys_is_refused(file: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(file))
     finding = next(each for each in examine() if each.what == "transport_keys")
     assert (finding.state, "none of today" in finding.detail) == ("wrong", True)
-    main(["transport-keys", str(file), "--keep", "9999"])
+    main(["transport-keys", str(file)])
     finding = next(each for each in examine() if each.what == "transport_keys")
     assert finding.state == "ok"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.capture import session_chunks
+from ragtrace.capture import seen_context
 from tests.otlp.receivers import plain
 from tests.spans.applications import PASSAGES, SESSION, USER
 from tests.spans.golden_spans import golden_spans
@@ -37,7 +37,7 @@ def run() -> Iterator[Running]:
 
 def scored_root(run: Running, framework: str, case: str, library: str) -> dict[str, Any]:
     """The attributes of the request's root as it arrives behind the worker."""
-    session_chunks._chunks.clear()
+    seen_context._chunks.clear()
     records = [record for record in golden_spans(f"{framework}-{library}")[case] if record.ended]
     before = run.worker.stats()
     assert run.post(message_of(records, f"{framework}-{library}").SerializeToString())[0] == 200

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.capture import session_chunks
+from ragtrace.capture import seen_context
 from ragtrace.records import Trace
 from tests.spans.carried import traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
@@ -41,7 +41,7 @@ def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> N
     records = [record for record in golden_spans(name)[case] if record.ended]  # a span that never ends is never sent
     service = f"{name} {case}"  # what two libraries recorded of one framework is of different services
     expected = _by_root(traces_by_case(name)[case], service)
-    session_chunks._chunks.clear()
+    seen_context._chunks.clear()
     before, count = run.worker.stats(), len(run.evaluated)
     assert run.post(message_of(records, service).SerializeToString())[0] == 200
     run.wait(lambda s: s.sent == before.sent + len(records))
@@ -55,7 +55,7 @@ VERCEL = json.loads((Path(__file__).parent / "golden" / "vercel-ai.json").read_t
 def test_spans_of_the_vercel_ai_sdk_are_requests(case: str, run: Running) -> None:
     """Each case that OpenTelemetry's SDK for JavaScript sent for Vercel's AI SDK is one request with its facts."""
     message = json_format.ParseDict(VERCEL[case], ExportTraceServiceRequest())
-    session_chunks._chunks.clear()  # each case is the session's first turn
+    seen_context._chunks.clear()  # each case is the session's first turn
     count = len(run.evaluated)
     assert run.post(message.SerializeToString())[0] == 200
     wait_for(lambda: len(run.evaluated), lambda n: n > count)

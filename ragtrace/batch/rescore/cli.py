@@ -69,13 +69,6 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="ask the judge in the provider's batches, which take up to 24 hours; FILE keeps them until the end",
     )
-    add(
-        "--batch-price-share",
-        type=float,
-        default=0.5,
-        metavar="SHARE",
-        help="the price of a batch as a share of that of single calls (default: 0.5)",
-    )
     add("--yes", action="store_true", help="let the judge spend what the command says that it will cost")
     rescore.set_defaults(run=_rescore)
 
@@ -110,7 +103,7 @@ def _rescore(options: argparse.Namespace) -> int:
 
     suite = load_suite(options.evaluators, settings.load())
     if options.judge_batch is not None:
-        check_batch_options(options.batch_price_share, options.ray)
+        check_batch_options(options.ray)
     if options.out:
         is_parquet(Path(options.out))  # raises before the work begins where pyarrow is not installed
     with _cluster(options, suite) as cluster:
@@ -303,6 +296,7 @@ def _announce(
     something to do, and the number of processes. Raises SettingError without an agreement."""
     from ragtrace.batch.rescore.cost_estimate import estimate_cost
     from ragtrace.batch.rescore.job import process_count
+    from ragtrace.batch.rescore.judge_batches import PRICE_SHARE
 
     say(task(suite, missing, name))
     suite = suite.subset({name for name, count in missing.evaluations.items() if count})
@@ -310,7 +304,7 @@ def _announce(
     if options.judge_batch is not None and suite.asks_judge:
         processes = 0  # the file of --judge-batch is this process's alone
     if missing.unfinished:
-        share = None if options.judge_batch is None else options.batch_price_share
+        share = None if options.judge_batch is None else PRICE_SHARE
         cost = estimate_cost(suite, sample, missing.evaluations, processes)
         confirm(suite, cost, processes, options.yes, share)
     return suite, processes
@@ -320,11 +314,11 @@ def _batched(
     options: argparse.Namespace, suite: RescoreSuite, rows: Callable[[], Iterator[Item]]
 ) -> AbstractContextManager[None]:
     """Asks the judge in batches, with --judge-batch."""
-    from ragtrace.batch.rescore.judge_batches import judge_in_batches
+    from ragtrace.batch.rescore.judge_batches import PRICE_SHARE, judge_in_batches
 
     if options.judge_batch is None or not suite.asks_judge:
         return contextlib.nullcontext()
-    return judge_in_batches(suite, rows, options.judge_batch, options.batch_price_share, say)
+    return judge_in_batches(suite, rows, options.judge_batch, PRICE_SHARE, say)
 
 
 def _selection(options: argparse.Namespace) -> LogSelection:

@@ -108,7 +108,7 @@ def _add(logs: FileLogs, trace: Trace, selection: LogSelection) -> None:
     is_selected = selection.since <= trace.started < selection.until and selection.app in ("", trace.facts.app or "rag")
     if not is_selected:
         logs.left_out["not selected"] += 1
-    elif not any(has_input(trace, name) for name in INPUTS):
+    elif not any(has_input(trace, name) for name in INPUTS if name != "context"):
         logs.left_out["without texts"] += 1
     else:
         logs.rows.append(Row(f"{trace.trace_id:032x}-{trace.span_id:016x}", trace, trace.facts.model or ""))

@@ -17,6 +17,9 @@ from ragtrace.evaluate.judge import use_judge
 MOST_PASSES = 10
 """The longest chain of questions of one evaluator has three, each asked at most twice."""
 
+PRICE_SHARE = 0.5
+"""The price of a batch as a share of that of single calls: OpenAI's in November 2026."""
+
 
 @contextmanager
 def judge_in_batches(
@@ -58,11 +61,7 @@ def _collect(suite: RescoreSuite, rows: Iterator[Item], file: BatchFile) -> None
     file.commit()
 
 
-def check_batch_options(share: float, ray: str | None) -> None:
-    """Raises SettingError for a share of the price that cannot be, and for batches on a cluster."""
-    if not 0 < share <= 1:
-        raise SettingError(
-            f"--batch-price-share is {share:g}; give the price of a batch as a share of that of single calls, e.g. 0.5"
-        )
+def check_batch_options(ray: str | None) -> None:
+    """Raises SettingError for batches on a cluster."""
     if ray is not None:
         raise SettingError("--judge-batch asks the judge from one process; leave --ray away, or ask without batches")

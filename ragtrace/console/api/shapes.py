@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ragtrace.console.chatlogs.store_types import Page, StoredTrace, TraceSummary
-from ragtrace.records import Score, facts_as_dict
+from ragtrace.records import Document, Score, facts_as_dict
 
 
 class Mark(BaseModel):
@@ -49,12 +49,13 @@ class TracePage(BaseModel):
 
 
 class DocumentOut(BaseModel):
-    """A retrieved chunk; its rank is its place."""
+    """A retrieved chunk, or the result of a tool; its rank is its place."""
 
     id: str
     content: str
     score: float | None
     metadata: dict[str, Any]
+    source: str
 
 
 class EvidenceOut(BaseModel):
@@ -141,6 +142,11 @@ def _row(row: TraceSummary) -> TraceRow:
     return TraceRow(**{name: getattr(row, name) for name in TraceRow.model_fields} | texts | {"scores": scores})
 
 
+def _document(document: Document) -> DocumentOut:
+    values = {"score": finite(document.score), "metadata": plain(document.metadata), "source": document.source}
+    return DocumentOut(id=clean(document.id), content=clean(document.content), **values)
+
+
 def whole(stored: StoredTrace) -> TraceOut:
     """A stored trace."""
     trace = stored.trace
@@ -154,10 +160,7 @@ def whole(stored: StoredTrace) -> TraceOut:
         query=clean(trace.query),
         answer=clean(trace.answer),
         reference=None if trace.reference is None else clean(trace.reference),
-        documents=[
-            DocumentOut(id=clean(d.id), content=clean(d.content), score=finite(d.score), metadata=plain(d.metadata))
-            for d in trace.documents
-        ],
+        documents=[_document(each) for each in trace.documents],
         attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
         cause=stored.evaluation.cause,
         scores=[ScoreOut(**_score(score)) for score in stored.evaluation.scores],

@@ -75,7 +75,8 @@ def prepare_rows(keys: Keys | None, evaluations: Iterable[Evaluation], now: floa
 def _rows(keys: Keys | None, evaluation: Evaluation, now: float) -> Rows:
     trace = evaluation.trace
     trace_id = f"{trace.trace_id:032x}"
-    documents = [{"id": d.id, "content": d.content, "score": d.score, "metadata": d.metadata} for d in trace.documents]
+    names = ("id", "content", "score", "metadata", "source")
+    documents = [{name: getattr(d, name) for name in names} for d in trace.documents]
     texts = {
         "query": trace.query,
         "answer": trace.answer,

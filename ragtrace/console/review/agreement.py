@@ -211,16 +211,6 @@ def _counted(units: Sequence[Sequence[Hashable]]) -> list[_Unit]:
     return [tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2]
 
 
-def krippendorff(units: Sequence[Sequence[Hashable]]) -> float | None:
-    """Krippendorff's alpha for nominal values: 1 - observed / expected disagreement, from the coincidences of values
-    within units. A unit holds its coders' values, in any order and number; a unit with fewer than two values is left
-    out. None if there is nothing to compare, or all values are the same.
-
-    K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C.
-    """
-    return _alpha(Counter(_counted(units)))
-
-
 def _alpha(units: Mapping[_Unit, int]) -> float | None:
     agreed, totals, n = 0.0, Counter[Hashable](), 0
     for unit, times in units.items():
@@ -236,7 +226,12 @@ def _alpha(units: Mapping[_Unit, int]) -> float | None:
 
 
 def alpha(units: Sequence[Sequence[Hashable]], *, seed: int = 0) -> Alpha:
-    """Krippendorff's alpha with its interval; see `krippendorff`."""
+    """Krippendorff's alpha for nominal values, with its interval: 1 - observed / expected disagreement, from the
+    coincidences of values within units. A unit holds its coders' values, in any order and number; one with fewer than
+    two is left out. The value is None if there is nothing to compare, or all values are the same.
+
+    K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C.
+    """
     usable = _counted(units)
     value = _alpha(Counter(usable))
     if value is None or len(usable) < _LEAST_UNITS:

@@ -11,9 +11,3 @@ def upgrade() -> None:
     """Make the change."""
     op.add_column("feedback", sa.Column("score", sa.Float(53), nullable=True))
     op.add_column("feedback", sa.Column("category", sa.String(length=100), nullable=True))
-
-
-def downgrade() -> None:
-    """Undo it."""
-    op.drop_column("feedback", "category")
-    op.drop_column("feedback", "score")

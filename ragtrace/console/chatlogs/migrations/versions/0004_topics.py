@@ -31,9 +31,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("trace", name=op.f("pk_trace_topics")),
     )
     op.create_index(op.f("ix_trace_topics_topic_trace"), "trace_topics", ["topic", "trace"], unique=False)
-
-
-def downgrade() -> None:
-    """Undo it."""
-    op.drop_table("trace_topics")
-    op.drop_table("topics")

@@ -47,12 +47,3 @@ def upgrade() -> None:
     op.add_column("items", sa.Column("queue", _ID, nullable=True))
     op.add_column("reviews", sa.Column("answers", sa.Text(), nullable=True))
     op.add_column("reviews", sa.Column("evidence", sa.Text(), nullable=True))
-
-
-def downgrade() -> None:
-    """Undo it."""
-    op.drop_column("reviews", "evidence")
-    op.drop_column("reviews", "answers")
-    op.drop_column("items", "queue")
-    for table in ("questions", "members", "queues"):
-        op.drop_table(table)

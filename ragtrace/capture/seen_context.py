@@ -1,0 +1,99 @@
+"""What a model saw beside the chunks of its request: those of the session's earlier turns, results of tools, a prompt.
+
+The chunks of sessions are in a plain dictionary whose single operations are atomic, without a lock: the application's
+threads never wait here, and a fork leaves nothing locked. A race can lose a remembered turn, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from ragtrace import semconv
+from ragtrace.capture.model_messages import ToolCallPart, ToolResultPart, part_text
+from ragtrace.capture.request import Request, Run
+from ragtrace.records import Document
+
+_SESSIONS = 1_000
+"""Sessions that are remembered, the latest."""
+_CHARS = 32_000
+"""Characters of chunks that are remembered of a session, the latest: at most 32 million characters in all."""
+_CHUNKS = 64
+"""Chunks that are remembered of a session, the latest: those without text take memory, too."""
+
+_RESULTS, _RESULT_CHARS = 20, 32_000
+"""Results of tools of a request, the latest, and characters of each."""
+_LONG = 400
+"""Characters of a prompt from which on it may hold the context of an answer."""
+
+_chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
+
+
+def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Document, ...]:
+    """The chunks of the session's earlier turns that the prompt held, for a request that retrieved nothing itself; ()
+    for one that searched, and for one without a session. Remembers `documents`, which are this request's own."""
+    if request.session is None:
+        return ()
+    key = (request.session, request.user, request.service)
+    remembered = _chunks.pop(key, ())  # to the end: the oldest session goes first
+    searched = bool(request.retrieved or documents)
+    latest = _latest([*documents, *remembered])
+    if latest:
+        _chunks[key] = latest
+    while len(_chunks) > _SESSIONS:
+        with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
+            del _chunks[next(iter(_chunks))]
+    prompt = "" if searched else _prompt(request)
+    return () if searched else tuple(each for each in remembered if not prompt or each.content[:200] in prompt)
+
+
+def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
+    """The results of tools that the model saw. Of a request with neither chunks nor tools, whose question or prompt is
+    long, the prompt: it may hold what the answer is made of."""
+    request = root.request
+    texts = [chunk.content for chunk in chunks if chunk.content]
+    results = {result: name for name, result in _results(request) if not any(text in result for text in texts)}
+    pairs = enumerate(list(results.items())[-_RESULTS:], 1)
+    documents = tuple(Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs)
+    prompt = _prompt(request) if not (documents or chunks or request.retrieved or request.tool_calls) else ""
+    long = max(len(root.query or ""), len(prompt.replace(root.query or "", ""))) >= _LONG
+    return (Document("prompt", prompt[:_RESULT_CHARS], source="prompt"),) if prompt and long else documents
+
+
+def _results(request: Request) -> Iterator[tuple[str, str]]:
+    """Names and results of the request's tools, and of those in the messages of its last model call. What a tool that
+    retrieves makes of its chunks is left out."""
+    retrieving = {run.name for run in request.tool_calls if run.documents}
+    above = [retrieval.parent for retrieval in request.retrieved]
+    while above := [run for run in above if run is not None]:
+        retrieving |= {run.name for run in above if run.operation == semconv.OP_TOOL}
+        above = [run.parent for run in above]
+    for run in request.tool_calls:
+        if run.answer and run.failure is None and run.name not in retrieving:
+            yield run.name, run.answer.strip()
+    names: dict[str | None, str] = {}
+    for message in request.model_calls[-1].messages if request.model_calls else ():
+        for part in message.content if isinstance(message.content, (list, tuple)) else ():
+            if isinstance(part, ToolCallPart):
+                names[part.id] = part.name
+            elif isinstance(part, ToolResultPart) and names.get(part.id) not in retrieving:
+                yield names.get(part.id, "tool"), part_text(part).strip()
+
+
+def _prompt(request: Request) -> str:
+    last = request.model_calls[-1:]
+    return "\n".join(text for call in last for text in (call.instructions, *(m.text for m in call.messages)) if text)
+
+
+def _latest(documents: Sequence[Document]) -> tuple[Document, ...]:
+    """The first of these, each once, that fit into the bounds."""
+    chunks: dict[tuple[str, str], Document] = {}
+    room = _CHARS
+    for document in documents:
+        if len(chunks) == _CHUNKS:
+            break
+        key = (document.id, document.content)
+        if key not in chunks and len(document.content) <= room:
+            chunks[key] = document
+            room -= len(document.content)
+    return tuple(chunks.values())
