@@ -65,6 +65,8 @@ class Facts:
     """Spans of a sampled request, as `tracing.timing.spans` describes them."""
     cancelled: bool = False
     """The consumer stopped reading before the request ended."""
+    waiting: bool = False
+    """The request stopped to ask a person, and has not answered yet."""
     unrecorded: bool = False
     """The application's own sampler dropped the trace: its spans are not exported."""
     trace_state: str = ""

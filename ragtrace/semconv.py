@@ -184,7 +184,7 @@ EVIDENCE: Final = "ragtrace.evidence"
 
 TRACE_STATE_MEMBER: Final = "ot"
 """OpenTelemetry's member of the W3C tracestate."""
-STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped")
+STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped", "waiting")
 CAUSES: Final = (
     "nothing_retrieved",
     "answered_without_context",

@@ -13,7 +13,7 @@ from ragtrace.sampling import Decision
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.labels import Caps
 
-_STATUSES = ("ok", "error", "cancelled")
+_STATUSES = ("ok", "error", "cancelled", "waiting")
 _STAGES = frozenset(STAGES.values())
 DIRECTIONS = ("input", "output")
 _FEEDBACK = ("up", "down", "other")
@@ -54,7 +54,7 @@ def note(trace: Trace, decision: Decision) -> RequestNote:
     tokens: list[tuple[object, Sequence[object]]] = list(facts.usage.items())
     if not tokens and (facts.input_tokens is not None or facts.output_tokens is not None):
         tokens = [(facts.model or "", (facts.input_tokens, facts.output_tokens))]
-    status = "error" if trace.error else "cancelled" if facts.cancelled else "ok"
+    status = "error" if trace.error else "cancelled" if facts.cancelled else "waiting" if facts.waiting else "ok"
     scores = [] if facts.chunks_of_earlier_turns else [document.score for document in trace.chunks]
     return RequestNote(
         trace.trace_id, time.time(), trace.duration, status, decision, scores, facts.retrievals, facts.model,

@@ -11,7 +11,10 @@ from typing import Any
 from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
+from ragtrace.capture.finish import seen_documents
 from ragtrace.capture.request import Run, agent_of
+from ragtrace.capture.seen_context import seen_besides, with_carried
+from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
 
 _MAX_THREADS = 1_000
@@ -20,8 +23,8 @@ _MAX_THREADS = 1_000
 GRAPH = "graph"
 """The state of a run that is a graph."""
 
-_interrupted: dict[str, SpanContext] = {}
-"""The root span of an interrupted graph by its conversation. Single operations on it are atomic."""
+_interrupted: dict[str, tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
+"""Root span, question and context of an interrupted graph by its conversation. Single operations on it are atomic."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
@@ -81,19 +84,24 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def remember_interrupt(root: Run) -> None:
-    """Remembers the root of a graph that stopped to ask a person."""
+    """Remembers a graph that stopped to ask a person: its root, question and what its model saw."""
     thread = root.request.session
     if thread is None:
         return
     _interrupted.pop(thread, None)  # to the end: the oldest goes first
-    _interrupted[thread] = root.span.get_span_context()
+    chunks = seen_documents(root.request)
+    context = with_carried(root.request, chunks, seen_besides(root, chunks))
+    _interrupted[thread] = (root.span.get_span_context(), root.query, context)
     while len(_interrupted) > _MAX_THREADS:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
             del _interrupted[next(iter(_interrupted))]
 
 
 def link_resumption(root: Run) -> None:
-    """Links the root of a graph that goes on to the root of the run that was interrupted in the same conversation."""
-    context = _interrupted.pop(root.request.session or "", None)
-    if context is not None:
+    """Links the root of a graph that goes on to the root of the run that was interrupted in the same conversation, and
+    gives it the question and the context of that one."""
+    interrupted = _interrupted.pop(root.request.session or "", None)
+    if interrupted is not None:
+        context, question, root.request.carried = interrupted
+        root.query = question or root.query
         root.span.add_link(context)

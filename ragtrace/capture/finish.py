@@ -10,7 +10,7 @@ from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.fragments import shown_documents
 from ragtrace.capture.request import Request, Run
-from ragtrace.capture.seen_context import earlier_chunks, seen_besides
+from ragtrace.capture.seen_context import earlier_chunks, seen_besides, with_carried
 from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
@@ -37,14 +37,15 @@ def trace_of(
     last = request.model_calls[-1] if request.model_calls else None
     chunks = tuple(request.sources or ())
     earlier = earlier_chunks(request, chunks)
+    is_waiting = request.interrupt is not None
     context = root.span.get_span_context()
     return Trace(
         # Without an SDK there are no ids; evaluation wants one that samples like any other.
         trace_id=context.trace_id or random.getrandbits(128),
         span_id=context.span_id or random.getrandbits(64),
         query=root.query or "",
-        documents=(*(chunks or earlier), *seen_besides(root, chunks or earlier)),
-        answer=root.answer or "",
+        documents=() if is_waiting else with_carried(request, chunks or earlier, seen_besides(root, chunks or earlier)),
+        answer="" if is_waiting else root.answer or "",
         reference=request.reference,
         started=root.started / 1e9,
         duration=(finished - root.started) / 1e9,
@@ -154,6 +155,7 @@ def _facts(
         usage=_sendable_usage(usage, sanitizer) if len(usage) > 1 else {},
         steps=tuple(_step(call) for call in request.tool_calls),
         cancelled=cancelled,
+        waiting=request.interrupt is not None,
         unrecorded=not context.trace_flags.sampled,
         trace_state=context.trace_state.get(semconv.TRACE_STATE_MEMBER, "") if context.trace_state else "",
         spans=timing.spans(root, request.finished) if from_spans else (),

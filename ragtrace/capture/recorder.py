@@ -52,6 +52,7 @@ class Consumer(Protocol):
         """Take the trace; never block."""
 
 
+_WAITING = Decision(False, 1.0, "waiting")
 _consumer: Consumer | None = None
 
 
@@ -284,13 +285,13 @@ class Recorder:
         timing.record(request, root, finished)
         try:
             trace = trace_of(root, error, cancelled, finished, self.capture.sanitizer)
-            decision = consumer.sample(trace)
+            decision = _WAITING if trace.facts.waiting else consumer.sample(trace)
             root.attributes[semconv.SAMPLED] = decision.keep
             root.attributes[semconv.PROBABILITY] = decision.probability
             if decision.keep:
                 trace = replace(trace, facts=replace(trace.facts, spans=timing.spans(root, request.finished)))
             else:
-                root.attributes[semconv.STATUS] = "sampled_out"
+                root.attributes[semconv.STATUS] = "waiting" if trace.facts.waiting else "sampled_out"
         finally:  # without a trace the span still leaves
             self._end_span(root, error, cancelled, finished)
         consumer.submit(trace, decision)

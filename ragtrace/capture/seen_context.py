@@ -60,6 +60,13 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     return (Document("prompt", prompt[:_RESULT_CHARS], source="prompt"),) if prompt and long else documents
 
 
+def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:
+    """Chunks and others, each with what the request saw of its kind before it asked a person."""
+    present = {(document.source, document.content) for document in (*chunks, *others)}
+    before = [document for document in request.carried if (document.source, document.content) not in present]
+    return (*chunks, *(d for d in before if not d.source), *others, *(d for d in before if d.source))
+
+
 def _results(request: Request) -> Iterator[tuple[str, str]]:
     """Names and results of the request's tools, and of those in the messages of its last model call. What a tool that
     retrieves makes of its chunks is left out."""

@@ -65,43 +65,8 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert own == root["attributes"].get("gen_ai.evaluation.answer_relevance.score")
 
 
-def test_replay(tmp_path: Path) -> None:
-    """Recorded traffic runs through the same assistants, with its own passages and references."""
-    rows = [
-        {"id": "r1", "query": "How long is the pump covered?",
-         "contexts": ["The pump is covered for 24 months from delivery."],
-         "answer": "24 months from delivery.", "reference": "24 months"},
-        {"id": "r2", "query": "What colour?", "contexts": [], "answer": "Blue."},
-    ]  # fmt: skip
-    file = tmp_path / "traffic.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    output, spans = demo(tmp_path, "--replay", str(file), "--sample", "1")
-    roots = {s["attributes"][semconv.OI_INPUT]: s["attributes"] for s in spans if s["parent_id"] is None}
-    assert set(roots) == {row["query"] for row in rows}
-    assert roots["How long is the pump covered?"]["gen_ai.evaluation.groundedness.score"] > 0.9
-    assert roots["What colour?"][semconv.FAILURE_CAUSE] == "answered_without_context"
-    assert "requests 2" in output
-
-
-@pytest.mark.parametrize(
-    ("content", "word"), [("{broken\n", "line 1"), ('{"query": "q"}\n', "line 1"), ("", "contains no requests")]
-)
-def test_a_bad_replay_file_is_named(
-    tmp_path: Path, content: str, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The error names file and line, and nothing is started."""
-    file = tmp_path / "bad.jsonl"
-    file.write_text(content)
-    assert main(["demo", "--replay", str(file)]) == 2
-    error = capsys.readouterr().err
-    assert "bad.jsonl" in error
-    assert word in error
-
-
 def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """A model that needs a package names it; options that exclude each other are refused."""
-    assert main(["demo", "--live", "--replay", "x"]) == 2
-    assert "--live" in capsys.readouterr().err
+    """With the option."""
     assert main(["demo", "--rate", "-1"]) == 2
 
 

@@ -236,8 +236,8 @@ ways of calling that these pages lacked; what they try is in `tests/scenarios/`.
 - **Finish reasons are the vendor's own words** (`end_turn`, `tool_calls`), not mapped to OpenTelemetry's five.
 - **The tokens of an agent's model calls** are on its span under OpenTelemetry's names alone, and include those of
   agents below it; backends of OpenInference's names add up all spans, and would count them twice.
-- **A resumed graph is a trace of its own with a link** to the interrupted one, not its continuation: people answer
-  after hours, when the first trace has left with its scores.
+- **A resumed graph has a trace of its own with a link** to the interrupted one, whose request is `waiting` and has no
+  scores: people answer after hours. It has the question, the chunks and the tools' results of both.
 - **An exception that only directs a graph** (interrupt, command to a parent) is no error and has no status text.
 - **Under a span of the application a request is below it**, always; there is no switch for separate traces.
 - **What is hidden** is one setting, `capture_content`, and redaction; there are no switches for inputs or outputs

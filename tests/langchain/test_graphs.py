@@ -195,17 +195,46 @@ def asking_graph(question: Any) -> Any:
     ("question", "text"), [("Send it?", "Send it?"), ({"question": "Send it?"}, '{"question": "Send it?"}')]
 )
 def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, question: Any, text: str) -> None:
-    """The interrupt's question is the first answer, the person's reply the second question; the second root has a link
-    to the first, and neither is an error."""
+    """What a graph asks a person is no answer: that request waits, and nothing of it is evaluated. The one that goes on
+    has its question; the second root has a link to the first, whose span says what was asked; neither is an error."""
     config["configurable"] = {"thread_id": f"thread-{text}"}
     graph = asking_graph(question)
     graph.invoke({"question": "Write to Ada."}, config)
     graph.invoke(Command(resume="yes"), config)
-    assert [(t.query, t.answer) for t in recorded.traces] == [("Write to Ada.", text), ("yes", "sent: yes")]
+    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("Write to Ada.", "", True),
+        ("Write to Ada.", "sent: yes", False),
+    ]
     first, second = recorded.named("invoke_workflow")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
-    assert first.links == ()
+    assert (first.links, first.attributes[semconv.OI_OUTPUT]) == ((), text)
+    assert [span.attributes[semconv.STATUS] for span in (first,)] == ["waiting"]
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
+
+
+def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, config: Any) -> None:
+    """With the middleware for it: after the approval the answer is judged against the first question and the tool's
+    result; a second interrupt keeps both."""
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import HumanInTheLoopMiddleware
+
+    calls = [AIMessage("", tool_calls=[{**CALL, "id": f"c{i}"}]) for i in (1, 2)]
+    agent = create_agent(
+        Model(messages=iter([*calls, AIMessage("It is a pump.")])),
+        [look_up],
+        middleware=[HumanInTheLoopMiddleware({"look_up": True})],
+        checkpointer=InMemorySaver(),
+    )
+    config["configurable"] = {"thread_id": "approval"}
+    agent.invoke({"messages": [("user", "What is it?")]}, config)
+    for _ in calls:
+        agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("What is it?", "", True),
+        ("What is it?", "", True),
+        ("What is it?", "It is a pump.", False),
+    ]
+    assert {d.source for d in recorded.traces[-1].documents} == {"tool"}
 
 
 def test_another_conversation_is_not_linked(recorded: Recorded, config: Any) -> None:

@@ -169,7 +169,7 @@ def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
     sink.observe_request(make_trace(documents=(), facts=Facts(retrievals=1, cancelled=True)), Decision(True, 1.0, "x"))
     scraped = Scraped(sink)
     assert {s.labels["status"]: s.value for s in scraped.samples("ragtrace_requests_total")} == {
-        "ok": 1, "error": 1, "cancelled": 1,
+        "ok": 1, "error": 1, "cancelled": 1, "waiting": 0,
     }  # fmt: skip
     of = "ragtrace_sampling_decisions_total"
     assert scraped.value(of, decision="sampled_out", stratum="ratio") == 1

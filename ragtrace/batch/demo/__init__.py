@@ -29,14 +29,14 @@ def main(argv: Sequence[str]) -> int:
     """Run the demo and return the exit code. Raises RagtraceError for invalid options."""
     options = _parser().parse_args(argv)
     assistants = _ASSISTANTS[options.framework]
-    calls = _calls(options, assistants)
-    model = _model(options)
+    if options.requests < 0 or options.rate < 0:
+        raise SettingError("--requests and --rate must be at least 0")
+    calls = traffic.questions_for(assistants, options.requests, bool(options.live))
+    model = open_model(options.live) if options.live else None
     print(f"{len(calls)} questions for {' and '.join(assistants)}", flush=True)
-    index = None
-    if options.replay is None:
-        from ragtrace.batch.demo import corpus
+    from ragtrace.batch.demo import corpus
 
-        index = corpus.build()
+    index = corpus.build()
     board = boards.DemoBoard(len(calls), labels=traffic.labels())
     runtime = _start(options, board)
     try:
@@ -78,24 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="MODEL",
         help="ask this model (a litellm name) instead of replaying answers; without a name, SmolLM2 on this machine",
     )
-    parser.add_argument(
-        "--replay",
-        metavar="FILE",
-        help="use the answers of a file of JSON lines: id, query, contexts, answer, reference",
-    )
     parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
     parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
     return parser
-
-
-def _calls(options: argparse.Namespace, assistants: Sequence[str]) -> list[traffic.Call]:
-    if options.requests < 0 or options.rate < 0:
-        raise SettingError("--requests and --rate must be at least 0")
-    if options.replay is not None:
-        if options.live:
-            raise SettingError("--replay and --live exclude each other: the file of --replay contains the answers")
-        return traffic.replayed(options.replay, assistants, options.requests)
-    return traffic.questions_for(assistants, options.requests, bool(options.live))
 
 
 def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
@@ -128,12 +113,6 @@ def _is_free(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _model(options: argparse.Namespace) -> Model | None:
-    if options.live:
-        return open_model(options.live)
-    return Model("recorded", "ragtrace-demo") if options.replay else None
 
 
 def answerer(assistants: Sequence[str], index: Any, model: Model | None) -> Answer:

@@ -94,12 +94,12 @@ class AssistantModel(BaseChatModel):
 
 def _usage(reply: Reply) -> dict[str, int] | None:
     if not reply.output_tokens:
-        return None  # unknown for a replayed file
+        return None
     total = reply.input_tokens + reply.output_tokens
     return {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "total_tokens": total}
 
 
-def chain(index: Index | None, model: Model) -> Runnable[str, str]:
+def chain(index: Index, model: Model) -> Runnable[str, str]:
     """The chain, from a question to an answer."""
     prompt = ChatPromptTemplate.from_messages([("system", SYSTEM), ("human", "{message}")])
 
@@ -120,8 +120,6 @@ def chain(index: Index | None, model: Model) -> Runnable[str, str]:
 def answer(assistant: Runnable[str, str], call: Call, streamed: bool) -> str:
     """Sends one request, streamed or not, as an application does."""
     metadata = {"session_id": call.session, "user_id": call.user}
-    if call.reference is not None:
-        metadata["reference"] = call.reference
     config: Any = {"run_name": "python-help", "metadata": metadata, "tags": ["demo"]}
     if streamed:
         return "".join(assistant.stream(call.question, config=config))

@@ -36,7 +36,7 @@ PASSAGES = 3
 class LlamaIndexRetriever(BaseRetriever):
     """Retrieves passages from the corpus, or returns the recorded ones."""
 
-    def __init__(self, index: Index | None, k: int = PASSAGES) -> None:
+    def __init__(self, index: Index, k: int = PASSAGES) -> None:
         super().__init__()
         self._index = index
         self._k = k
@@ -110,7 +110,7 @@ def _extra(reply: Reply) -> dict[str, Any]:
 Engines = tuple[RetrieverQueryEngine, RetrieverQueryEngine]
 
 
-def engines(index: Index | None, model: Model) -> Engines:
+def engines(index: Index, model: Model) -> Engines:
     """The query engine without and with streaming."""
     llm = AssistantLLM(model=model.name)
     llm._ask = model.ask
@@ -129,8 +129,6 @@ def engines(index: Index | None, model: Model) -> Engines:
 def answer(pair: Engines, call: Call, streamed: bool) -> str:
     """Sends one request, streamed or not, as an application does."""
     tags: dict[str, Any] = {"session_id": call.session, "user_id": call.user, "tags": ["demo"]}
-    if call.reference is not None:
-        tags["reference"] = call.reference
     with instrument_tags(tags):
         response = pair[streamed].query(call.question)
         return "".join(response.response_gen) if isinstance(response, StreamingResponse) else str(response)

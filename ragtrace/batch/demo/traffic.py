@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.errors import DataError
 from ragtrace.records import Document
 
 if TYPE_CHECKING:
@@ -56,9 +55,6 @@ class Call:
     question: str
     reply: Reply | None
     """The recorded answer; None to ask a model."""
-    documents: tuple[Document, ...] | None = None
-    """Recorded passages; None to use the demo's retriever."""
-    reference: str | None = None
     session: str = ""
     user: str = ""
 
@@ -76,13 +72,9 @@ def reply_to(messages: Sequence[dict[str, str]], ask: Callable[[Sequence[dict[st
     return ask(messages)
 
 
-def documents_for(query: str, index: Index | None, k: int) -> list[Document]:
-    """The recorded documents of the current request, or the k passages of the corpus that are closest to the query."""
-    call = current.get()
-    if call is not None and call.documents is not None:
-        return list(call.documents)
-    results = [] if index is None else index.search(query, k)
-    return [Document(chunk.id, chunk.text, score, {"topic": chunk.topic}) for chunk, score in results]
+def documents_for(query: str, index: Index, k: int) -> list[Document]:
+    """The k passages of the corpus that are closest to the query."""
+    return [Document(chunk.id, chunk.text, score, {"topic": chunk.topic}) for chunk, score in index.search(query, k)]
 
 
 def _rows() -> list[dict[str, Any]]:
@@ -125,32 +117,5 @@ def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Cal
     requests = []
     for i in range(count or len(calls)):
         assistant, question, reply = calls[i % len(calls)]
-        requests.append(Call(assistant, question, reply, None, None, f"session-{i // 3}", f"user-{i // 3 % 20}"))
+        requests.append(Call(assistant, question, reply, f"session-{i // 3}", f"user-{i // 3 % 20}"))
     return requests
-
-
-def replayed(path: str, assistants: Sequence[str], count: int) -> list[Call]:
-    """The requests of a file of JSON lines: id, query, contexts, answer, reference.
-
-    Raises DataError for a line that cannot be used (with its number) and for a file without requests.
-    """
-    from ragtrace.base.rows import read
-
-    calls: list[Call] = []
-    for i, row in enumerate(read(path)):
-        if isinstance(row, DataError):
-            raise row
-        trace = row.trace
-        if not trace.query or not trace.answer:
-            raise DataError(f"{path}, line {trace.trace_id}: a replay needs a query and an answer")
-        assistant = assistants[i % len(assistants)]
-        if not trace.documents and "langchain" in assistants:
-            assistant = "langchain"  # without documents, LlamaIndex does not ask the model
-        reply = Reply(trace.answer)
-        session, user = f"session-{i // 3}", f"user-{i // 3 % 20}"
-        calls.append(Call(assistant, trace.query, reply, trace.documents, trace.reference, session, user))
-        if count and len(calls) >= count:
-            break
-    if not calls:
-        raise DataError(f"{path} contains no requests")
-    return calls
