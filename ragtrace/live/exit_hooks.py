@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
+import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing import process, util
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +20,16 @@ from ragtrace.live import runtime as running
 if TYPE_CHECKING:
     from ragtrace.live.runtime import Runtime
 
+_log = logging.getLogger(__name__)
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_process_id = 0
+"""The process whose handlers were looked at last."""
 _FIRST = 1_000
 """Priority among what multiprocessing does at the end of a child: before its queues are closed."""
 
 
 def install(runtime: Runtime) -> None:
-    """Close it at the end of this process and of the children that are forked from it, be it by SIGTERM."""
+    """Close it at the end of this process and of the children that are forked from it, be it by a signal."""
     atexit.register(runtime.close_at_exit)
     # Children of multiprocessing, also those of a ProcessPoolExecutor, end by os._exit: without atexit. They forget the
     # finalizers of their parent, so each one needs its own.
@@ -31,8 +37,7 @@ def install(runtime: Runtime) -> None:
     if process.parent_process() is not None:
         _close_with_child(runtime)  # `init` was called in such a child, e.g. by the initializer of a pool
     _close_with_celery()
-    if threading.current_thread() is threading.main_thread():
-        _close_at_sigterm()
+    _close_at_signals()
 
 
 def _close_with_child(runtime: Runtime) -> None:
@@ -53,18 +58,35 @@ def _on_worker_shutdown(**_: Any) -> None:
         runtime.close_at_exit()
 
 
-def _close_at_sigterm() -> None:
-    """Python dies of SIGTERM without running anything. Where the application (or its server) handles the signal itself,
-    its own exit calls the functions of atexit."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if handler is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _on_sigterm)
-        return
-    # uvicorn handles the signal, and when it has served the last request it restores the default action and raises the
-    # signal again: no exit follows.
-    server = getattr(handler, "__self__", None)
-    if isinstance(captured := getattr(server, "_captured_signals", None), list):
-        server._captured_signals = _CapturedSignals(captured)  # type: ignore[union-attr]  # it has the attribute
+def look_again(*_: object) -> None:
+    """Called with each request: since `init`, or since the fork of this process, a server may have set handlers."""
+    if _process_id and os.getpid() != _process_id and not _close_at_signals():
+        _log.warning(
+            "ragtrace: this is not the main thread, so a SIGTERM would end the process at once, and what waits for "
+            "scores would be lost; call ragtrace.init in the main thread"
+        )
+
+
+def _close_at_signals() -> bool:
+    """Python dies of these signals without running anything. Where the application (or its server) handles a signal
+    itself, its own exit calls the functions of atexit. False where this thread may not set a handler."""
+    global _process_id  # noqa: PLW0603 handlers are the process's
+    before, _process_id = _process_id, os.getpid()
+    is_main = threading.current_thread() is threading.main_thread()
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        if handler is signal.SIG_DFL and is_main:
+            signal.signal(number, _on_signal)
+        elif handler is signal.SIG_DFL and number == signal.SIGTERM:
+            _process_id = _process_id if before else -1  # the first request looks again
+            return False
+        # uvicorn handles the signal, and when it has served the last request it restores the default action and raises
+        # the signal again: no exit follows.
+        server = getattr(handler, "__self__", None)
+        captured = getattr(server, "_captured_signals", None)
+        if isinstance(captured, list) and not isinstance(captured, _CapturedSignals):
+            server._captured_signals = _CapturedSignals(captured)  # type: ignore[union-attr]  # it has the attribute
+    return True
 
 
 class _CapturedSignals(list[int]):
@@ -78,14 +100,15 @@ class _CapturedSignals(list[int]):
         return super().__reversed__()
 
 
-def _on_sigterm(_number: int, _frame: Any) -> None:
+def _on_signal(number: int, _frame: Any) -> None:
     runtime = running.current()
     if runtime is None:
-        _die()
+        _die(number)
     else:
-        runtime.close_for_signal(_die)
+        runtime.close_for_signal(partial(_die, number))
 
 
-def _die() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTERM)
+def _die(number: int) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # process 1 of a container has no default action

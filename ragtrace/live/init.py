@@ -41,8 +41,8 @@ Deliver = Callable[[Sequence[Any]], Sequence[Sink]]
 """From the deliveries of scores (see `open_deliveries`) to those of them that get each evaluation at once."""
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_LOADING = 60
-"""Seconds that litellm may take to load."""
+_LOADING = 15
+"""Seconds for which the start waits for litellm to load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         limits=Limits(
             items=settings.queue_items, batch=settings.batch, wait=settings.batch_wait, workers=max(1, settings.workers)
         ),
-        observers=() if metrics is None else (metrics.observe_request,),
+        observers=(exit_hooks.look_again, *(() if metrics is None else (metrics.observe_request,))),
         cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
         isolated_names=[check.name for check in checks if settings.workers and child_process.can_isolate(check)],
@@ -306,17 +306,19 @@ def _calibration(settings: Settings) -> Adjust | None:
 def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
     """Raise SettingError for a judge that cannot be used, so that the error comes at start and not with every score.
     The judge is created in a process of its own that ends again: litellm is large, and the application does not need it
-    where other processes ask the judge."""
+    where other processes ask the judge. The application starts without an answer where litellm takes too long."""
     if not any(check.asks_judge for check in checks):
         return
     code = "from ragtrace.evaluate.judge import get_judge\nfrom ragtrace.settings import load\nget_judge(load())"
+    code = f"import signal\nsignal.alarm({_LOADING + 5})\n{code}"  # it ends, too, where this process is killed
     environment = {**child_process.environment(), **for_evaluators(settings)}
     try:
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=_LOADING
         )
     except subprocess.TimeoutExpired:
-        raise SettingError(f"the judge cannot be started: litellm did not load within {_LOADING} s") from None
+        _log.warning("ragtrace: litellm did not load within %d s: whether the judge answers, its scores say", _LOADING)
+        return
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [""])[-1].partition(": ")[2]
         raise SettingError(last or f"the judge cannot be started: its process ended with code {done.returncode}")

@@ -29,6 +29,8 @@ _LOADING = 30.0
 """Seconds that the models may still take to load at the end, where a request waits for them."""
 _QUIET = 1.0
 """Seconds of waiting at the end of the process before a sentence says why."""
+_LEAST = 0.5
+"""Seconds that each part may send at its close, whatever the others took."""
 _STEP = 1.0
 """Seconds of one wait at the end of the process."""
 _ADAPTERS = (
@@ -264,8 +266,9 @@ class Runtime:
         for ended in (self._parts.metrics, self._parts.journal):
             if ended is not None:
                 ended.close()
+        until = time.monotonic() + max(seconds, 1.0)  # for all together: each may have an endpoint that is silent
         for part in self._waiting():
-            part.close(max(seconds, 1.0))
+            part.close(max(_LEAST, until - time.monotonic()))
         for action in self._at_close:
             action()
         forget(self)

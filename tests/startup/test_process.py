@@ -128,17 +128,34 @@ def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
     assert {a["ragtrace.evaluation.status"] for a in roots(spans)} <= {"pending_timeout", "dropped"}
 
 
-def test_sigterm_flushes(tmp_path: Path) -> None:
-    """A process killed by SIGTERM sends what it holds, and dies of the signal all the same."""
-    body = """
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_flushes(name: str, tmp_path: Path) -> None:
+    """A process killed by a signal sends what it holds, and dies of the signal all the same."""
+    number = signal.Signals[name]
+    body = f"""
     init(quick, batch_wait=30.0, batch=1000)
     for i in range(3): chain.invoke('q')
-    os.kill(os.getpid(), 15)
+    os.kill(os.getpid(), {number})
     time.sleep(30)
     """
     done, spans = run(tmp_path, body)
-    assert done.returncode == -signal.SIGTERM
+    assert done.returncode == -number
     assert [a["gen_ai.evaluation.quick.score"] for a in roots(spans)] == [1.0] * 3
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-pf", "true"], capture_output=True, check=False).returncode != 0,
+    reason="this user may make no namespace of processes",
+)
+def test_process_1_of_a_container_ends(tmp_path: Path) -> None:
+    """It has no default action for SIGTERM: once its requests have left it exits by itself."""
+    script, spans = tmp_path / "app.py", tmp_path / "spans.jsonl"
+    body = "init(quick)\nchain.invoke('q')\nassert os.getpid() == 1\nos.kill(1, 15)\ntime.sleep(30)\n"
+    script.write_text(PRELUDE + body)
+    command = ["unshare", "-pf", sys.executable, str(script), str(spans)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=25, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert len(roots([json.loads(line) for line in spans.read_text().splitlines()])) == 1
 
 
 @pytest.mark.parametrize("begin", ["ragtrace.shutdown()", "os.kill(os.getpid(), 15)"])
@@ -261,30 +278,43 @@ async def app(scope, receive, send):
 """
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+IN_POOL = """
+import threading
+starting = threading.Thread(target=init, args=(quick,), kwargs={"batch_wait": 30.0, "batch": 1000})
+starting.start()
+starting.join()
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2", "a thread"])
 def test_uvicorn_that_is_terminated_loses_nothing(workers: str, tmp_path: Path) -> None:
-    """uvicorn handles SIGTERM and raises it again when it has shut down: what was answered leaves with its scores."""
+    """uvicorn handles SIGTERM and raises it again when it has shut down: what was answered leaves with its scores, also
+    where a thread of a pool called `init`."""
     file = tmp_path / "spans.jsonl"
-    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + SERVER)
+    server = SERVER
+    if workers == "a thread":
+        workers, server = "1", SERVER.replace("init(quick, batch_wait=30.0, batch=1000)\n", IN_POOL)
+        assert IN_POOL in server
+    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + server)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port), "--workers", workers]
     environment = {**os.environ, "SPANS": str(file)}
     with (tmp_path / "log").open("w+") as log:
-        server = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=log)
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=log)
         try:
             while (tmp_path / "log").read_text().count("Application startup complete") < int(workers):
-                assert server.poll() is None, (tmp_path / "log").read_text()
+                assert process.poll() is None, (tmp_path / "log").read_text()
                 time.sleep(0.1)
             for _ in range(20):
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as response:
                     assert response.read() == b"answered"
-            server.send_signal(signal.SIGTERM)
-            assert server.wait(120) == (-signal.SIGTERM if workers == "1" else 0)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == (-signal.SIGTERM if workers == "1" else 0)
         finally:
-            server.kill()
-            server.wait()
+            process.kill()
+            process.wait()
     spans = [json.loads(line) for line in file.read_text().splitlines()]
     assert [a.get("gen_ai.evaluation.quick.score") for a in roots(spans)] == [1.0] * 20
 
@@ -301,13 +331,18 @@ def app(environ, start_response):
 
 @pytest.mark.parametrize(
     "options",
-    [["--max-requests", "6"], ["--worker-class", "gthread", "--threads", "2", "--max-requests", "6", "--preload"]],
-    ids=["sync", "gthread, preloaded"],
+    [
+        ["--max-requests", "6"],
+        ["--worker-class", "gthread", "--threads", "2", "--max-requests", "6", "--preload"],
+        ["--worker-class", "uvicorn.workers.UvicornWorker", "--preload"],
+    ],
+    ids=["sync", "gthread, preloaded", "uvicorn, preloaded"],
 )
 def test_recycled_workers_of_gunicorn_lose_nothing(options: list[str], tmp_path: Path) -> None:
     """Each worker evaluates and sends its requests before another one replaces it, and at the server's SIGTERM."""
     file = tmp_path / "spans.jsonl"
-    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + WSGI)
+    kind = SERVER if "uvicorn.workers.UvicornWorker" in options else WSGI
+    (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + kind)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
