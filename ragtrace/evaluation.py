@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragtrace.errors import EvaluationError, SettingError
-from ragtrace.records import INPUTS, Score, Trace, bounded, has_input, problem_of
+from ragtrace.records import INPUTS, MAX_CHARS, Score, Trace, bounded, has_input, problem_of
 from ragtrace.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def _checked(check: Evaluator, score: Score) -> Score:
         return _bad_verdict(check, _brief(error))
     if score.error is not None:
         if not _is_reason(score.error):
-            score = replace(score, error="evaluator_error", explanation=score.error[:300])
+            score = replace(score, error="evaluator_error", explanation=score.error)
         return replace(score, value=None, label=None)
     if score.value is None:
         return score
@@ -355,9 +355,9 @@ def _stamp(check: Evaluator, score: Score) -> Score:
 
 
 def _brief(error: BaseException) -> str:
-    """The error's message, bounded: it goes into logs and, where content may leave, onto spans."""
+    """The error's message, bounded. What leaves is cut after it is redacted: half a secret is not recognised."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 an exception whose __str__ raises is still an exception to report
         text = "no message"
-    return text[:300]
+    return text[:MAX_CHARS]

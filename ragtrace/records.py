@@ -271,7 +271,7 @@ class Feedback:
 # --- what a score may hold: evaluators are anybody's code ----------------------------------------------
 
 _SCORE_NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
-_MAX_CHARS = 20_000
+MAX_CHARS = 20_000
 """Characters of an explanation that are kept: a verdict travels between processes, into the store and onto spans."""
 _MAX_EVIDENCE = 1_000
 """Pieces of evidence of a score that are kept."""
@@ -318,8 +318,8 @@ def bounded(score: Score) -> Score:
     if not all(isinstance(one, Evidence) for one in evidence):
         raise TypeError("the score's evidence holds something else than Evidence")
     explanation = _text_of(score.explanation)
-    if explanation is not None and len(explanation) > _MAX_CHARS:
-        explanation = f"{explanation[:_MAX_CHARS]}... [{len(explanation) - _MAX_CHARS} characters cut]"
+    if explanation is not None and len(explanation) > MAX_CHARS:
+        explanation = f"{explanation[:MAX_CHARS]}... [{len(explanation) - MAX_CHARS} characters cut]"
     if cut:
         explanation = f"{explanation or ''} [only the first {_MAX_EVIDENCE} pieces of evidence are kept]".lstrip()
     return replace(

@@ -90,8 +90,12 @@ def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
     "address",
     ["", "http://[::1]:4318/v1/traces", "collector:4317", "unix:///run/c.sock", "nats://a:1,b:2/s", "kafka://a,b/s"],
 )
-def test_addresses_of_every_form_are_taken(address: str) -> None:
-    """Collectors by URL, host or socket, and brokers with several servers."""
+def test_addresses_of_every_form_are_taken(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collectors by URL, over gRPC also by host or socket, and brokers with several servers."""
+    if address.startswith(("collector", "unix")):
+        with pytest.raises(SettingError, match="does not begin with http://"):
+            load({"otlp_endpoint": address}, {})
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     assert load({"otlp_endpoint": address}, {}).otlp_endpoint == address
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ragtrace.errors import SettingError
+from ragtrace.settings.value_forms import BROKERS as SCHEMES
 from ragtrace.settings.value_forms import check_address
 
-SCHEMES = ("nats", "redis", "rediss", "kafka")
 _DEFAULT_STREAM = "ragtrace"
 _PORTS = {"nats": 4222, "redis": 6379, "rediss": 6379, "kafka": 9092}
 

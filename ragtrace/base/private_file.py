@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 
 def private_opener(path: str, flags: int) -> int:
-    """An `opener` for `open`: a new file has mode 0600. An existing file keeps its mode."""
+    """An `opener` for `open`: a new file has mode 0600. An existing file keeps its mode. Raises PermissionError for a
+    link that another user made: it may lead anywhere."""
+    with suppress(FileNotFoundError):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EACCES, "a link that another user made is not followed", path)
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 

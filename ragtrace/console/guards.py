@@ -34,6 +34,9 @@ HEADERS = {
 }
 
 
+_TLS = {"Strict-Transport-Security": "max-age=31536000"}
+
+
 class AccessLog:
     """One line for each request: address, method, the route (not the path, which may hold anything), status, time."""
 
@@ -77,7 +80,7 @@ class SecurityHeaders:
         async def adding(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update({"Cache-Control": cached, **HEADERS})
+                headers.update({"Cache-Control": cached, **HEADERS, **(_TLS if scope["scheme"] == "https" else {})})
             await send(message)
 
         await self.app(scope, receive, adding)
@@ -128,8 +131,8 @@ class OriginCheck:
 
     def _same(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
-        if "authorization" in headers:
-            return True  # no other site's page can send that without being asked, and it is not asked
+        if headers.get("authorization", "").lower().startswith("bearer "):
+            return True  # no other site's page can send a token; a browser sends Basic by itself
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None:
             return site in {"same-origin", "none"}

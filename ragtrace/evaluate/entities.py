@@ -41,5 +41,5 @@ def context_entities_recall(trace: Trace) -> Score | None:
         return None
     context = "\n".join(d.content for d in trace.documents).lower()
     missing = [e for e in names if re.search(rf"(?<!\w){re.escape(e.lower())}(?!\w)", context) is None]
-    explanation = f"not in the context: {', '.join(missing[:10])[:300]}" if missing else None
+    explanation = f"not in the context: {', '.join(missing[:10])}" if missing else None
     return Score("context_entities_recall", value=1 - len(missing) / len(names), explanation=explanation)

@@ -140,8 +140,8 @@ def _cause(checked: Checked) -> str:
 def _explanation(checked: Checked) -> str:
     """Quotes the least supported claim and the words that are not supported."""
     statement, claim = min(checked.claims, key=lambda c: c[1].supported)
-    sentence = checked.text[statement.start : statement.end][:300]
-    words = ", ".join(f"“{checked.text[a:b][:80]}”" for a, b in claim.spans[:5])
+    sentence = checked.text[statement.start : statement.end]
+    words = ", ".join(f"“{checked.text[a:b]}”" for a, b in claim.spans[:5])
     kind = "contradicted" if _failure(claim) == "contradicted" else "not supported"
     text = f"least supported: “{sentence}” (supported with probability {claim.supported:.2f}"
     text += f"; {kind}: {words})" if words else ")"
@@ -261,7 +261,7 @@ def _by_named_model(trace: Trace, model: str) -> Score:
     if result.parts < result.parts_in_all:
         parts.append(f"the first {result.parts} of them were judged")
     if result.unsupported:
-        parts.append("not supported: " + ", ".join(f"“{piece[:200]}”" for piece in result.unsupported[:5]))
+        parts.append("not supported: " + ", ".join(f"“{piece}”" for piece in result.unsupported[:5]))
     cause = "unsupported" if label(hallucination_cross_encoder, result.value) == "fail" else None
     return Score(name, value=result.value, explanation="; ".join(parts), cause=cause, method="model")
 
@@ -290,5 +290,5 @@ def context_recall(trace: Trace) -> Score:
     if isinstance(checked, str):
         return not_scored("context_recall", checked)
     missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < SUPPORTED]
-    explanation = f"not in the context: “{missing[0][:300]}”" if missing else None
+    explanation = f"not in the context: “{missing[0]}”" if missing else None
     return Score("context_recall", value=checked.share(), explanation=explanation)

@@ -110,7 +110,7 @@ def _asked(name: str, version: str, ask: Ask, asker: Asker, trace: Trace) -> Sco
     except EvaluationError as error:
         score = Score(name, error=error.reason, explanation=str(error))
     except Exception as error:  # noqa: BLE001 one trace's failure must not become its batch's
-        score = Score(name, error=type(error).__name__, explanation=str(error)[:300])
+        score = Score(name, error=type(error).__name__, explanation=str(error))
     if asker.cut and score.error is None:
         score = replace(score, explanation=f"{score.explanation or ''} (only the first part of a long text was read)")
     return replace(
@@ -218,4 +218,4 @@ def chunks(documents: Sequence[Document]) -> str:
 
 def quoted(texts: Sequence[str], what: str) -> str | None:
     """`what: “…”, “…”` of the first few texts; None for no texts."""
-    return f"{what}: " + ", ".join(f"“{t[:200]}”" for t in texts[:5]) if texts else None
+    return f"{what}: " + ", ".join(f"“{t}”" for t in texts[:5]) if texts else None

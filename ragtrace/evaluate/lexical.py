@@ -157,7 +157,7 @@ def groundedness_lexical(trace: Trace) -> Score:
     worst = max(range(len(claims)), key=shares.__getitem__)
     a, b = claims[worst]
     new = [w for w in dict.fromkeys(_words(text[a:b])) if w not in FUNCTION_WORDS and not context.has(w)]
-    listed = ", ".join(f"“{w[:40]}”" for w in new[:8])
+    listed = ", ".join(f"“{w}”" for w in new[:8])
     return Score(
         name,
         value=value,

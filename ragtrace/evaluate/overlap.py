@@ -109,4 +109,4 @@ def classification(trace: Trace) -> Score:
     """Whether the answer is the label that was expected: 1 (pass) or 0 (fail). Case and marks around a label do not
     count. Over a data set the mean is the accuracy; the report adds precision, recall, F1 and the confusion matrix."""
     label, expected = as_label(trace.answer), as_label(trace.reference or "")
-    return Score("classification", float(label == expected), explanation=f"{label[:100]} for {expected[:100]}")
+    return Score("classification", float(label == expected), explanation=f"{label} for {expected}")

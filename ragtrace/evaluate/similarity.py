@@ -274,7 +274,7 @@ def _grounded(
     return Score(
         "groundedness_cosine",
         value=least.probability,
-        explanation=f"least grounded: “{trace.answer[least.start : least.end][:300]}”{_unread(trace, sentences)}",
+        explanation=f"least grounded: “{trace.answer[least.start : least.end]}”{_unread(trace, sentences)}",
         cause=None if (least.probability or 0.0) >= threshold else "unsupported",
         evidence=tuple(evidence),
     )

@@ -123,6 +123,6 @@ def _longest(weights: Sequence[float]) -> _Stretch:
 
 def _explanation(steps: Sequence[_Step], stretch: _Stretch) -> str:
     inside = Counter(tool for tool, _, _ in steps[stretch.start : stretch.end + 1])
-    tools = ", ".join(f"{tool[:60]} ({n})" for tool, n in inside.most_common(5))
+    tools = ", ".join(f"{tool} ({n})" for tool, n in inside.most_common(5))
     steps_range = f"steps {stretch.start + 1}-{stretch.end + 1} of {len(steps)}"
     return f"{steps_range} repeat earlier calls that had the same results: {tools}"

@@ -203,7 +203,7 @@ def tokens_presence(trace: Trace) -> Score:
 
 
 def _where(place: str, constraints: Sequence[Constraint]) -> str:
-    return f"{place} misses {', '.join(str(c) for c in constraints)}"[:300] if constraints else ""
+    return f"{place} misses {', '.join(str(c) for c in constraints)}" if constraints else ""
 
 
 def _checked(constraints: Any) -> list[Constraint]:

@@ -13,7 +13,7 @@ from ragtrace import evaluation
 from ragtrace.capture.child_thread import ThreadRunner
 from ragtrace.evaluation import Evaluator
 from ragtrace.live.child_process import ChildDiedError, ProcessRunner, Results
-from ragtrace.records import Score, Trace
+from ragtrace.records import MAX_CHARS, Score, Trace
 
 _log = logging.getLogger(__name__)
 _WINDOW = 20
@@ -157,6 +157,6 @@ def _failed(check: Evaluator, count: int, error: BaseException | None) -> Result
         reason, explanation = "timeout", None
     else:
         kind = ConnectionError if isinstance(error, ConnectionError) else type(error)
-        reason, explanation = kind.__name__, str(error)[:300]
+        reason, explanation = kind.__name__, str(error)[:MAX_CHARS]
     score = Score(check.name, error=reason, explanation=explanation, version=check.version, method=check.method)
     return [[score] for _ in range(count)]

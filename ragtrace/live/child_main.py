@@ -30,7 +30,7 @@ from ragtrace.live.messages import (
     send,
 )
 from ragtrace.live.processor_share import take_what_is_left
-from ragtrace.records import Document, Trace
+from ragtrace.records import MAX_CHARS, Document, Trace
 from ragtrace.settings import Settings, load
 
 _EXAMPLE = Trace(
@@ -108,7 +108,7 @@ def _evaluate(request: EvaluationRequest, traces: Sequence[Trace], settings: Set
         check = replace(plugins.load(request.name, settings), **request.options)
         return Scores(scores=run(check, [traces[i] for i in request.indexes]))
     except BaseException as error:  # noqa: BLE001 also sys.exit() in an evaluator; the parent makes scores of it
-        return Failure(description=f"{type(error).__name__}: {error}"[:300])
+        return Failure(description=f"{type(error).__name__}: {error}"[:MAX_CHARS])
 
 
 def _send(connection: Connection, message: Message) -> None:
@@ -117,7 +117,7 @@ def _send(connection: Connection, message: Message) -> None:
     except OSError:
         os._exit(0)  # the parent is gone
     except Exception as error:  # noqa: BLE001 an evaluator may put values into a score that cannot be sent
-        send(connection, Failure(description=f"the scores cannot be sent: {type(error).__name__}: {error}"[:300]))
+        send(connection, Failure(description=f"the scores cannot be sent: {type(error).__name__}: {error}"[:MAX_CHARS]))
 
 
 if __name__ == "__main__":

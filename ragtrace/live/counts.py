@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from operator import attrgetter
 from ragtrace.base.background import QueueStats
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import INPUTS, Trace, has_text, is_filled
+
+_log = logging.getLogger(__name__)
 
 UNFINISHED = frozenset({"timeout", "circuit_open", "ConnectionError"})
 """Errors of scores whose evaluator did not end: it took too long, it rests after failures, its process died or could
@@ -85,6 +88,11 @@ class Tally:
     """Seconds spent in each evaluator."""
     sink_errors: Counter[str] = field(default_factory=Counter)
     internal_errors: int = 0
+
+    def log_new(self, errors: Mapping[tuple[str, str], int]) -> None:
+        """Log each evaluator and reason that is new; the scores have the message."""
+        for name, reason in errors.keys() - self.errors.keys():
+            _log.warning("ragtrace: the evaluator %s failed (%s); further ones are only counted", name, reason)
 
     def counts_of(self, check: Evaluator) -> Counts:
         """One evaluator's counts: what had the inputs that it needs, and its own outcomes."""

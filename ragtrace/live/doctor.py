@@ -189,12 +189,12 @@ def _endpoint(settings: Settings) -> Finding:
             parts.scheme, 4317 if os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" else 4318
         )
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
-            return Finding("OTLP endpoint", "ok", f"{endpoint} accepts connections")
+            return Finding("OTLP endpoint", "ok", f"{parts.hostname}:{port} accepts connections")
     except (OSError, ValueError) as error:
         return Finding(
             "OTLP endpoint",
             "wrong",
-            f"{endpoint} does not answer ({error}); start the collector or correct the endpoint",
+            f"{endpoint.rpartition('@')[2]} does not answer ({error}); start the collector or correct the endpoint",
         )
 
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-_process_id = 0
-"""The process whose handlers were looked at last."""
+_process_id = 0  # whose handlers were looked at last
 _FIRST = 1_000
 """Priority among what multiprocessing does at the end of a child: before its queues are closed."""
 

@@ -26,6 +26,7 @@ from ragtrace.live import child_process, exit_hooks, requirements, telemetry_set
 from ragtrace.live import runtime as running
 from ragtrace.live.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.live.runtime import Parts, Runtime
+from ragtrace.live.start_line import log_start
 from ragtrace.live.suite import make_suite
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
 from ragtrace.text.sanitizer import Sanitizer
@@ -133,6 +134,7 @@ def init(
         running.instrument(runtime, True, capture)
         exit_hooks.install(runtime)
         running.set_current(runtime)
+        log_start(runtime, checks, has_sinks=bool(sinks))
     return runtime
 
 

@@ -231,8 +231,7 @@ class Pipeline:
     def _evaluate(self, items: Sequence[_Item], rest: Sequence[_Item], runners: Runners) -> None:
         traces = [replace(item.trace, sampling_probability=item.decision.probability) for item in items]
         scores: list[list[Score]] = [[] for _ in items]
-        outcomes: Counter[tuple[str, str]] = Counter()
-        errors: Counter[tuple[str, str]] = Counter()
+        outcomes, errors = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
         left_out: set[int] = set()
         self.evaluators = self._adjusted_evaluators()
         for check, adjusted in zip(self._evaluators, self.evaluators, strict=True):
@@ -250,6 +249,7 @@ class Pipeline:
                 reasons = [score.error for score in result if score.error is not None]
                 outcomes[check.name, "failed" if len(reasons) == len(result) else "scored"] += 1
                 errors.update((check.name, reason) for reason in reasons)
+        self._tally.log_new(errors)
         with self._queue.lock:
             if self._batches.pop(threading.get_ident(), None) is None:
                 return  # `close` did not wait: these requests are dropped already

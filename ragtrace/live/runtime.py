@@ -30,7 +30,6 @@ _LOADING = 30.0
 _QUIET = 1.0
 """Seconds of waiting at the end of the process before a sentence says why."""
 _LEAST = 0.5
-"""Seconds that each part may send at its close, whatever the others took."""
 _STEP = 1.0
 """Seconds of one wait at the end of the process."""
 _ADAPTERS = (
@@ -268,7 +267,7 @@ class Runtime:
                 ended.close()
         until = time.monotonic() + max(seconds, 1.0)  # for all together: each may have an endpoint that is silent
         for part in self._waiting():
-            part.close(max(_LEAST, until - time.monotonic()))
+            part.close(max(_LEAST, until - time.monotonic()))  # something, whatever the others took
         for action in self._at_close:
             action()
         forget(self)

@@ -16,6 +16,7 @@ from ragtrace.settings.section import PREFIX, Section
 from ragtrace.settings.value_forms import (
     FRAMEWORKS,
     check_address,
+    check_endpoint,
     check_frameworks,
     check_ledger,
     check_models,
@@ -265,7 +266,7 @@ _SECTION = Section(
         "frameworks": check_frameworks,
         "judge_ledger": check_ledger,
         "judge_api_base": check_address,
-        "otlp_endpoint": check_address,
+        "otlp_endpoint": check_endpoint,
         "transport": check_address,
     },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),

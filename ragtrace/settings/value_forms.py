@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ragtrace.errors import SettingError
 
+BROKERS = ("nats", "redis", "rediss", "kafka")
 FRAMEWORKS = ("langchain", "llama_index")
 
 
@@ -93,6 +95,15 @@ def check_address(address: str, where: str) -> None:
         is_valid = False
     if not is_valid:  # not quoted: it may hold a password
         raise SettingError(f"{where} is no address of a server; give one like http://localhost:4318")
+
+
+def check_endpoint(address: str, where: str) -> None:
+    """Raise SettingError for what is no address that spans can be sent to: OTLP over HTTP needs http:// or https://."""
+    check_address(address, where)
+    scheme = address.partition("://")[0] if "://" in address else ""
+    is_grpc = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "").startswith("grpc")
+    if address and not is_grpc and scheme not in ("http", "https", *BROKERS):
+        raise SettingError(f"{where} does not begin with http:// or https://; give one like http://localhost:4318")
 
 
 def is_server(place: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.base.private_file import switch_to_wal
+from ragtrace.base.private_file import private_opener, switch_to_wal
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -23,6 +24,18 @@ def path(tmp_path: Path) -> Path:
     with closing(_connect(path)) as connection:
         connection.execute("CREATE TABLE logs (id INTEGER)")
     return path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
+    """One's own is: a link in a shared folder could lead to any file of ours."""
+    link = tmp_path / "spans.jsonl"
+    link.symlink_to(tmp_path / "target")
+    with open(link, "w", opener=private_opener) as file:
+        file.write("x")
+    os.lchown(link, 12_345, 12_345)
+    with pytest.raises(PermissionError, match="not followed"):
+        os.close(private_opener(str(link), os.O_WRONLY))
 
 
 def test_waits_for_a_reader(path: Path) -> None:

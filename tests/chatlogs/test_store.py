@@ -378,9 +378,11 @@ def test_an_error_carries_no_content(store: Store) -> None:
 
 
 def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
-    """A new file is nobody else's to read."""
-    open_store(str(tmp_path / "deep" / "s.db")).close()
-    assert (tmp_path / "deep" / "s.db").stat().st_mode & 0o077 == 0
+    """A new file is nobody else's to read. No folder is made for it: a name may be mistyped."""
+    open_store(str(tmp_path / "s.db")).close()
+    assert (tmp_path / "s.db").stat().st_mode & 0o077 == 0
+    with pytest.raises(SettingError, match="its folder must be there"):
+        open_store(str(tmp_path / "deep" / "s.db"))
 
 
 # --- at once -------------------------------------------------------------------------------------------------

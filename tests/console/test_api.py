@@ -240,6 +240,8 @@ def test_labels_come_in(shop: Console) -> None:
     bad = program.post("/api/labels", content="a,b\n1,2\n", headers={"content-type": "text/csv"})
     assert bad.status_code == 422
     assert "tmp" not in bad.text
+    bomb = program.post("/api/labels", content=gzip.compress(b"x"), headers={"content-type": "application/x-ndjson"})
+    assert (bomb.status_code, "plain text" in bomb.text) == (422, True)
     assert program.post("/api/labels", json={}).status_code == 422
 
 

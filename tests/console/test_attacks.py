@@ -249,6 +249,7 @@ def test_a_form_with_the_token_is_taken(console: Console) -> None:
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "cross-site", "origin": ADDRESS},
+        {"sec-fetch-site": "cross-site", "authorization": "Basic cm9iOng="},
     ],
     ids=str,
 )

@@ -217,6 +217,7 @@ def test_behind_a_proxy_its_word_counts_if_it_is_trusted(store: Store) -> None:
     with served(store, ConsoleSettings(proxies=("127.0.0.1",), url="https://127.0.0.1")) as url:
         made = httpx.post(url + "/login", data=form, headers={**said, "origin": "https://127.0.0.1"})
         assert made.headers["set-cookie"].startswith("__Host-ragtrace=")
+        assert made.headers["strict-transport-security"] == "max-age=31536000"
         assert audit.read(store)[0].address == "192.0.2.77"
 
 

@@ -20,7 +20,6 @@ from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import corpus, traffic
 from ragtrace.batch.demo.language_models import Model
 from ragtrace.batch.demo.traffic import Call, Reply
-from ragtrace.cli import main
 from ragtrace.errors import ModelError
 from ragtrace.evaluate.models.embedding import get_embedder
 from ragtrace.records import Evaluation, Score
@@ -129,18 +128,6 @@ def test_a_refusal_neither_passes_nor_fails() -> None:
         line.split()[:5] for line in boards.table_lines(board) if line.startswith("groundedness")
     ]
     assert (name, count, errors, mean, passes) == ("groundedness", "3", "0", "-", "67%")
-
-
-def test_live_without_its_package_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A live model whose package is absent is refused before anything starts, with what to install."""
-    monkeypatch.setitem(sys.modules, "litellm", None)
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    assert main(["demo", "--live", "some/model"]) == 2
-    assert "ragtrace-otel[judge]" in capsys.readouterr().err
-    assert main(["demo", "--live"]) == 2
-    assert "llama-cpp-python" in capsys.readouterr().err
 
 
 def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:

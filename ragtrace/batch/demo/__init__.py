@@ -14,7 +14,7 @@ from typing import Any
 
 from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import traffic
-from ragtrace.batch.demo.language_models import RECORDED, Model, open_model
+from ragtrace.batch.demo.language_models import RECORDED, Model
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
 Answer = Callable[[traffic.Call, bool], str]
@@ -31,8 +31,7 @@ def main(argv: Sequence[str]) -> int:
     assistants = _ASSISTANTS[options.framework]
     if options.requests < 0 or options.rate < 0:
         raise SettingError("--requests and --rate must be at least 0")
-    calls = traffic.questions_for(assistants, options.requests, bool(options.live))
-    model = open_model(options.live) if options.live else None
+    calls = traffic.questions_for(assistants, options.requests)
     print(f"{len(calls)} questions for {' and '.join(assistants)}", flush=True)
     from ragtrace.batch.demo import corpus
 
@@ -40,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     board = boards.DemoBoard(len(calls), labels=traffic.labels())
     runtime = _start(options, board)
     try:
-        answer = answerer(assistants, index, model)
+        answer = answerer(assistants, index)
         _run(options, board, runtime, calls, answer)
         _summarise(options, board, runtime)
         if options.picture:
@@ -71,13 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--store", metavar="FILE", help="store the scored requests for `ragtrace serve --store FILE`")
     parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 chooses a free port")
-    parser.add_argument(
-        "--live",
-        nargs="?",
-        const="smollm2",
-        metavar="MODEL",
-        help="ask this model (a litellm name) instead of replaying answers; without a name, SmolLM2 on this machine",
-    )
     parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
     parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
     return parser
@@ -115,7 +107,7 @@ def _is_free(port: int) -> bool:
         return False
 
 
-def answerer(assistants: Sequence[str], index: Any, model: Model | None) -> Answer:
+def answerer(assistants: Sequence[str], index: Any, model: Model | None = None) -> Answer:
     """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.batch.demo.corpus.Index` and a
     model; None for those of the recorded answers.
 

@@ -99,17 +99,17 @@ def labels() -> dict[tuple[str, str], Labels]:
     }
 
 
-def questions_for(assistants: Sequence[str], count: int, live: bool) -> list[Call]:
+def questions_for(assistants: Sequence[str], count: int) -> list[Call]:
     """`count` requests in an order that is always the same. The first assistant gets every question, and the second one
     a question after each six of them, so that most answers are right, as those of real assistants are.
     """
-    answers = {} if live else recorded()
+    answers = recorded()
     chance = random.Random(7)
     queues = []
     for assistant in assistants:
         queue = [(assistant, question, answers.get((assistant, question))) for question in QUESTIONS]
         chance.shuffle(queue)
-        queues.append([call for call in queue if live or call[2] is not None])
+        queues.append([call for call in queue if call[2] is not None])
     calls = queues[0]
     seldom = len(calls) // _FIRST
     for i, call in enumerate(queues[1][:seldom] if len(queues) > 1 else ()):

@@ -153,6 +153,9 @@ async def import_labels(
         with path.open("wb") as file:
             async for part in request.stream():
                 await run_in_threadpool(file.write, part)
+        with path.open("rb") as file:
+            if file.read(2) == b"\x1f\x8b":  # a body of 20 MB could be a file of 20 GB
+                raise Problem(422, "The labels are compressed", "Send them as plain text.")
         result = await run_in_threadpool(_import, request, path, probability)
     audit.note(request, labels=result.labels, refused=result.refused)
     return result

@@ -89,18 +89,17 @@ def require_file(url: URL) -> None:
 
 
 def create_store_engine(url: URL, cache: int = CACHE) -> Engine:
-    """Creates an engine for any number of threads. Does not connect yet, but creates SQLite's folder and file, which
-    only the owner may read. `cache` is the KiB of pages that each connection to SQLite keeps in memory at most."""
+    """Creates an engine for any number of threads. Does not connect yet, but creates SQLite's file, which only the
+    owner may read. `cache` is the KiB of pages that each connection to SQLite keeps in memory at most."""
     # hide_parameters: an exception must not contain what a user wrote.
     options: dict[str, Any] = {"hide_parameters": True, "pool_size": 16, "max_overflow": 64, "pool_timeout": _BUSY}
     if url.get_backend_name() == "postgresql":
         return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **options)
     file = Path(str(url.database))
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         create_private(file)
     except OSError as error:
-        raise SettingError(f"the store {file} cannot be opened: {error.strerror}") from error
+        raise SettingError(f"the store {file} cannot be opened: {error.strerror}; its folder must be there") from error
     if file.is_dir() or not os.access(file, os.R_OK | os.W_OK):
         reason = errno.EISDIR if file.is_dir() else errno.EACCES
         raise SettingError(f"the store {file} cannot be opened: {os.strerror(reason)}")

@@ -1,0 +1,43 @@
+"""The line that `init` logs: what runs, what leaves, and where to look."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragtrace.evaluation import Evaluator
+
+if TYPE_CHECKING:
+    from ragtrace.live.runtime import Runtime
+
+_log = logging.getLogger("ragtrace")
+_ASKS = frozenset({"reference", "constraints"})
+
+
+def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool) -> None:
+    """Log it; a warning where the scores would reach nobody."""
+    settings, telemetry, capture = runtime.settings, runtime.telemetry, runtime.capture
+    places = [settings.transport, settings.spans_file, settings.store, settings.report_file, runtime.metrics_url]
+    places += [settings.phoenix_url, settings.mlflow_url, settings.langfuse_url, settings.otlp_endpoint]
+    if not getattr(telemetry, "own", True):
+        places.append("the application's TracerProvider")
+    elif getattr(telemetry, "span_exporter", None) is not None and not (settings.spans_file or places[-1]):
+        places.append("the endpoint in the environment")
+    targets = [place.rpartition("@")[2] for place in places if place]  # no passwords
+    if not targets and not has_sinks:
+        _log.warning("ragtrace: scores reach nobody; set otlp_endpoint, spans_file, store or prometheus_port")
+        return
+    has_texts = capture is not None and (capture.spans or capture.events)
+    redacted = ", redacted" if has_texts and settings.redact not in ("", "off") else ""
+    asking = [check.name for check in checks if check.needs & _ASKS]
+    _log.info(
+        "ragtrace: %s (%s): %d evaluators; %s; texts %s%s; the first scores come some 20 s after the start%s",
+        settings.app,
+        settings.env,
+        len(checks),
+        ", ".join(targets) or "to sinks",
+        "leave" if has_texts else "stay",
+        redacted,
+        f"; {', '.join(asking)} need a reference or constraints in the request's metadata" if asking else "",
+    )

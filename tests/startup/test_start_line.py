@@ -1,0 +1,48 @@
+"""What `init` says: what runs, what leaves and where to look."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+import ragtrace
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Trace
+
+pytestmark = pytest.mark.process
+
+
+@evaluator(needs={"answer"})
+def breaks(trace: Trace) -> float:
+    """Fails."""
+    raise ValueError(trace.answer)
+
+
+def test_init_says_what_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One line; a password in an address is not in it. The first failure of an evaluator is logged, without texts."""
+    caplog.set_level(logging.INFO)
+    runtime = ragtrace.init(
+        app="shop", env="prod", evaluators=[breaks, "bleu_4"], spans_file=tmp_path / "spans.jsonl", sample_per_second=0,
+        otlp_endpoint="http://ada:secret@127.0.0.1:9", capture_content=True, redact="pii",
+    )  # fmt: skip
+    for _ in range(2):
+        with ragtrace.request("q") as request:
+            request.answered("I am Ada.")
+    runtime.close(10)
+    (line,) = [record.getMessage() for record in caplog.records if "shop (prod)" in record.getMessage()]
+    assert f"2 evaluators; {tmp_path}/spans.jsonl, 127.0.0.1:9; texts leave, redacted" in line
+    assert line.endswith("; bleu_4 need a reference or constraints in the request's metadata")
+    assert caplog.text.count("the evaluator breaks failed (ValueError)") == 1
+    assert "secret" not in caplog.text
+    assert "Ada" not in caplog.text
+
+
+def test_scores_that_reach_nobody_are_a_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an endpoint, a file, a store, metrics, a sink and a provider."""
+    monkeypatch.setattr("ragtrace_otlp.provider.current_provider", lambda: None)
+    ragtrace.init(evaluators=["no_answer"], frameworks=()).close(1)
+    assert "scores reach nobody" in caplog.text
