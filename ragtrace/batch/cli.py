@@ -17,7 +17,7 @@ from ragtrace.errors import SettingError
 from ragtrace.settings.section import parse_pairs
 
 if TYPE_CHECKING:
-    from ragtrace.batch.reporting.gates import Gate
+    from ragtrace.batch.reporting.gates import Gate, GateResult
     from ragtrace.batch.run import Outcome, Plan
 
 
@@ -143,11 +143,11 @@ def _eval(options: argparse.Namespace) -> int:
     required = [check.name for name, check in zip(plan.names, outcome.checks, strict=False) if name in options_names]
     empty = outcome.figures.without_value(required)
     print("\n".join(outcome.figures.lines(terminal.width(sys.stderr))), file=sys.stderr)
-    for line in [*empty, *problems]:
+    for line in [*empty, *(each.problem for each in problems)]:
         print(f"ragtrace eval: {line}", file=sys.stderr)
-    if problems:
+    if any(each.is_missed for each in problems):
         return 3
-    return 1 if outcome.errors or empty else 0
+    return 1 if outcome.errors or empty or problems else 0
 
 
 def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
@@ -185,8 +185,8 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
 
 def _write_results(
     options: argparse.Namespace, plan: Plan, outcome: Outcome, gates: Sequence[Gate], started: float
-) -> list[str]:
-    """Writes the report and JUnit's file, where they are wanted. Returns why gates are missed, a sentence each."""
+) -> list[GateResult]:
+    """Writes the report and JUnit's file, where they are wanted. Returns the gates that do not open."""
     from ragtrace.batch.reporting.gates import gate_results
     from ragtrace.batch.run import to_run
 
@@ -205,7 +205,7 @@ def _write_results(
 
         seconds = {name: figures.seconds for name, figures in outcome.figures.figures.items()}
         write_junit(run, results, options.junit, seconds)
-    return [result.problem for result in results if result.problem]
+    return [result for result in results if result.problem]
 
 
 def _progress(path: Path, *, visible: bool) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.lazy import Recent
 from ragtrace.evaluate.models.answer_reader import SUPPORTED
+from ragtrace.evaluate.models.language_id import foreign_language
 from ragtrace.evaluate.refusals import declines, read_answer
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
 from ragtrace.records import Evidence, Score, Trace
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 REFUSAL = "refusal"
 NO_CONTEXT = "answered_without_context"
-_LANGUAGE = "en"
-_SURE = 0.6
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
 
 
@@ -70,7 +69,7 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     if not any(c.strip() for c in chunks):
         return "the chunks hold no text"
     for text, what in ((answer, "answer"), (" ".join(c[:500] for c in chunks[:4]), "context")):
-        if (language := _foreign(text)) is not None:
+        if (language := foreign_language(text)) is not None:
             return f"the model knows English; the {what} is in {language}"
     # The model reads the claims without courtesies and citation marks: they would change the verdict.
     support = reader().assess(Question(query, reading.text, [(s.start, s.end) for s in reading.claims], chunks))
@@ -78,14 +77,6 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
         return "the answer or the chunks hold no words"
     claims = tuple(zip(reading.claims, support.statements, strict=True))
     return Checked(claims, support, answer, reading.complete)
-
-
-def _foreign(text: str) -> str | None:
-    """The language of a text that is not English; None for English and where the language is not certain."""
-    from ragtrace.evaluate.models.language_id import identify
-
-    language, probability = identify(text) or (_LANGUAGE, 1.0)
-    return language if language != _LANGUAGE and probability >= _SURE else None
 
 
 def _check_trace(trace: Trace) -> Checked | str:
@@ -96,7 +87,7 @@ def _check_trace(trace: Trace) -> Checked | str:
         return REFUSAL
     if not reading.claims or asks_nothing(trace.query):
         return "the answer claims nothing"
-    language = _foreign(trace.answer)
+    language = foreign_language(trace.answer)
     return NO_CONTEXT if language is None else f"the model knows English; the answer is in {language}"
 
 
@@ -217,7 +208,7 @@ def answer_relevance(trace: Trace) -> Score:
     reading = read_answer(trace.answer)
     if declines(reading):
         return not_scored("answer_relevance", REFUSAL)
-    if (language := _foreign(trace.answer)) is not None:
+    if (language := foreign_language(trace.answer)) is not None:
         return not_scored("answer_relevance", f"the answer is in {language}")
     value = reader().answers(trace.query, reading.text)
     return not_scored("answer_relevance", "no words") if value is None else Score("answer_relevance", value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from ragtrace.evaluate.models.language_id import foreign_language
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
@@ -18,10 +19,13 @@ _BY_MODEL: dict[str, Any] = {"needs": {"answer"}, "direction": "lower", "method"
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
-    """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer."""
+    """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer. None of an answer
+    in a language that the embedded classifier does not know."""
     from ragtrace.evaluate.models import external
     from ragtrace.evaluate.models.toxicity import toxicity as embedded
 
+    if not model and foreign_language(answer) is not None:
+        return ()
     spans = prose(answer, _SENTENCES)
     texts = [answer[s.start : s.end] for s in spans]
     return tuple(zip(spans, external.toxicity(texts, model) if model else embedded(texts), strict=True))
@@ -45,9 +49,10 @@ def toxicity(trace: Trace, *, settings: Settings) -> Score | None:
     """Highest probability over the answer's sentences that the sentence is toxic.
 
     Words alone and code are not judged: an answer without a sentence of two words has no value. The embedded
-    classifier is small: it knows insults, threats and hate in plain English words, and little of irony, implied hate or
-    other languages. docs/models/toxicity.md has its figures. The setting `models.toxicity` names Detoxify in its place,
-    also for the five labels below; the thresholds are those of the embedded classifier, whose probabilities are lower.
+    classifier is small: it knows insults, threats and hate in plain English words, and little of irony and implied
+    hate. An answer in another language has no value. docs/models/toxicity.md has its figures. The setting
+    `models.toxicity` names Detoxify in its place, also for the five labels below; the thresholds are those of the
+    embedded classifier, whose probabilities are lower.
     """
     return _worst(toxicity, "toxicity", trace, settings.model("toxicity"))
 

@@ -22,7 +22,7 @@ from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from ragtrace.text.sentences import split
-from tests.rows import rows
+from tests.row_files import rows
 
 
 def score(name: str, **fields: Any) -> Score:
@@ -229,6 +229,8 @@ def test_a_long_chunk_says_so() -> None:
 def test_toxicity_tells_insults_from_business() -> None:
     """A plain insult is far above a plain sentence; one bad sentence among good ones is found."""
     insult = score("toxicity", answer="The pump is covered. You are a stupid worthless idiot and I hate you.")
+    for answer in ("Leider habe ich dazu nichts gefunden.", "Lo siento, no puedo ayudarle con eso."):
+        assert score("toxicity", answer=answer).label == score("fairness_bias", answer=answer).label == "not_applicable"
     polite = score("toxicity", answer="The pump is covered for 24 months from delivery.")
     assert insult.value is not None
     assert polite.value is not None

@@ -25,7 +25,7 @@ from ragtrace.evaluate.judge.replies import UnreadableError, read
 from ragtrace.evaluation import run
 from ragtrace.testing import Clock, ScriptedJudge, make_trace
 from tests.judge import server as s
-from tests.rows import rows
+from tests.row_files import rows
 
 VERDICT = {"type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"]}
 LIST = {

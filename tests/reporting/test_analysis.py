@@ -201,6 +201,16 @@ def test_shortfalls() -> None:
     assert problems("faithfulness=0.1", run([], FAITHFULNESS)) == ["faithfulness: the run has no rows"]
 
 
+def test_a_gate_does_not_open_on_the_rows_that_were_measured() -> None:
+    """Rows that an error left without a score are counted with their reasons; that is no missed limit."""
+    budget = [Result(f"e{i}", "q", "a", scores={"faithfulness": Score("faithfulness", error="budget")}) for i in (1, 2)]
+    run_ = run([*rows([0.9]), *budget], FAITHFULNESS)
+    for gate in ("faithfulness=0.8", "faithfulness=90%"):
+        (result,) = gate_results(run_, [parse_gate("--fail-under", gate)])
+        assert result.problem == "faithfulness: 2 of 3 rows of (no model) have no score (budget: 2)"
+        assert not result.is_missed
+
+
 def test_a_gate_on_the_share_of_passes() -> None:
     """`NAME=75%` is met when three of four rows pass, whatever the mean is. Rows without a verdict do not count."""
     scores = [Score("faithfulness", 0.9, label) for label in ("pass", "pass", "pass", "fail", "refusal")]

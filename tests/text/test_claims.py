@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.text.claims import claims, read
-from tests.rows import rows
+from tests.row_files import rows
 
 
 def claimed(answer: str) -> list[str]:

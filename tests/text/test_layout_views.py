@@ -11,7 +11,7 @@ from ragtrace.text.privacy.decoded import DecodedText
 from ragtrace.text.privacy.find import find_personal_data, find_secrets
 from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.redaction import mask_pii
-from tests.rows import rows
+from tests.row_files import rows
 
 PERSONAL = {
     "Phone": "2065550147",

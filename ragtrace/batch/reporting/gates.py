@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -38,7 +39,9 @@ class GateResult:
     gate: Gate
     model: str
     problem: str = ""
-    """Why the model misses the gate, as a sentence; empty if it meets it."""
+    """Why the model misses the gate, or how many rows could not be measured, as a sentence; empty if it meets it."""
+    is_missed: bool = False
+    """Whether what was measured misses the gate."""
 
 
 def parse_gate(option: str, text: str) -> Gate:
@@ -84,7 +87,7 @@ def gate_results(run: EvaluationRun, gates: Sequence[Gate]) -> list[GateResult]:
         metric, models = run.metrics.get(gate.name), run.models()
         if metric is None or not models:
             missing = "rows" if metric is not None else "such metric"
-            results.append(GateResult(gate, "", f"{gate.name}: the run has no {missing}"))
+            results.append(GateResult(gate, "", f"{gate.name}: the run has no {missing}", is_missed=True))
         else:
             results += [_result(run, gate, metric, model) for model in models]
     return results
@@ -92,8 +95,18 @@ def gate_results(run: EvaluationRun, gates: Sequence[Gate]) -> list[GateResult]:
 
 def _result(run: EvaluationRun, gate: Gate, metric: Metric, model: str) -> GateResult:
     rows = [row for row in run.originals() if row.model == model]
-    problem = _share_problem(gate, rows) if gate.is_share else _mean_problem(gate, metric, rows)
-    return GateResult(gate, model, f"{gate.name}: {problem.format(model_name(model))}" if problem else "")
+    missed = _share_problem(gate, rows) if gate.is_share else _mean_problem(gate, metric, rows)
+    problem = missed or _unmeasured(gate, rows)
+    return GateResult(
+        gate, model, f"{gate.name}: {problem.format(model_name(model))}" if problem else "", is_missed=bool(missed)
+    )
+
+
+def _unmeasured(gate: Gate, rows: Sequence[Result]) -> str:
+    """How many rows an error left without a score, and why: a gate must not open on the others alone."""
+    errors = Counter(s.error for row in rows if (s := row.scores.get(gate.name)) and s.error is not None)
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in errors.most_common())
+    return f"{errors.total()} of {len(rows)} rows of {{}} have no score ({reasons})" if errors else ""
 
 
 def _mean_problem(gate: Gate, metric: Metric, rows: Sequence[Result]) -> str:

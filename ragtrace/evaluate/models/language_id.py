@@ -12,6 +12,8 @@ _LETTERS = re.compile(r"[^\W\d_]")
 _NOISE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.S)
 _MAX_CHARS = 2_000
 _MIN_LETTERS = 12
+_SURE = 0.6
+"""Probability from which a language is certain."""
 _IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
@@ -43,3 +45,9 @@ def likely(text: str, count: int = 10) -> dict[str, float]:
 def identify(text: str) -> tuple[str, float] | None:
     """The likeliest language of a text with its probability; None where there is too little to go by."""
     return next(iter(likely(text, 1).items()), None)
+
+
+def foreign_language(text: str) -> str | None:
+    """The language of a text that is not English; None for English and where the language is not certain."""
+    language, probability = identify(text) or ("en", 1.0)
+    return language if language != "en" and probability >= _SURE else None
