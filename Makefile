@@ -1,12 +1,12 @@
 # `make demo` shows ragtrace at work, `make test` runs all its tests, `make test TESTS=tests/otlp` runs only those, and
 # `make fast` runs those that need no process, server or browser. Each command sets up what it needs in a virtual
 # environment of its own. PYTHON chooses the interpreter (3.11 or newer), WORKERS the number of test
-# processes, which mostly wait for others: two processors have work for four.
+# processes, which mostly wait for others: two processors have work for three.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-WORKERS ?= 4
+WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
 EXTRAS = langchain,llama-index,otlp,prometheus,models,eval,serve
 

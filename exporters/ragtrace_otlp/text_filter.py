@@ -18,20 +18,19 @@ from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 _OURS = ("ragtrace.", f"{semconv.SCORE_PREFIX}.")
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
-    r"(?:^|[._-])(?:args|arguments|answer|body|client_ip|completions?|content|cookies?|documents?|email|(?:end)?user"
-    r"|fragment|headers?|input|kwargs|messages?|output|param(?:eter)?s?|password|peer_ip|prompts?|query|question"
-    r"|results?|secret|stacktrace|statement|texts?|token|user_agent|username|values?)(?:$|[._-])"
+    r"(?:^|[._-])(?:api_?key|args|arguments|answers?|auth|authorization|body|client_ip|completions?|content|cookies?"
+    r"|credentials?|customer|documents?|e?mail|(?:end)?user|fragment|(?:first|full|last|user)_?name|headers?|input"
+    r"|keywords?|kwargs|messages?|output|param(?:eter)?s?|password|peer_ip|phone|prompts?|query|questions?|results?"
+    r"|search|secret|stacktrace|statement|subject|terms?|texts?|title|token|topic|user_agent|username|values?)(?:$|[._-])"
     r"|^client\.|peer\.(?:ip|addr(?:ess)?)$"
 )
 """Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""
-_PATHS = frozenset({"http.target", "url.path"})
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PATHS = frozenset({"http.target", "url.path", "http.route"})
 _URLS = frozenset({"http.url", "url.full", "url.original"})
 _WORD = re.compile(r"[\w.:/*<>{}\[\]()+~|-]{1,128}", re.ASCII)
 _SEGMENT = re.compile(r"[A-Za-z_-]{1,32}|v\d{1,2}|[<{][\w:]{1,32}[>}]", re.ASCII)
 _LONG_NUMBER = 10_000_000
-_NAME_WORDS = 4
-
-
 _INSTRUMENTATION = "opentelemetry.instrumentation."
 _log = logging.getLogger(__name__)
 
@@ -74,22 +73,23 @@ class TextFilter:
 
     def text(self, value: str, limit: int) -> str:
         """The name of a span or an event: a few words without a query; else its first word."""
-        words = [path(word) if word.startswith("/") else word for word in value.split()]
-        is_name = len(words) <= _NAME_WORDS and all(map(_is_word, words))
+        words = list(map(_clean, value.split()))
+        is_name = len(words) <= (4 if any("/" in word for word in words) else 2) and all(map(_is_word, words))
         return " ".join(words if is_name else filter(_is_word, words[:1]))[:limit] or "span"
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes that hold no text. Addresses keep their host and the plain words of their path."""
-        route = attributes.get("http.route")
         result: dict[str, Any] = {}
         for key, value in attributes.items():
-            if key.startswith(_OURS):
+            if key.startswith(_OURS) and key.count(".") > 2 - key.startswith("ragtrace."):
                 result[key] = value
             elif key in _PATHS:
-                result[key] = route if isinstance(route, str) else path(str(value))
+                result[key] = path(str(attributes.get("http.route") or value))
             elif key in _URLS:
                 result[key] = _address(str(value))
-            elif not (isinstance(value, (str, list, tuple)) and _TEXTS.search(key)) and _is_plain(value):
+            elif isinstance(value, (str, list, tuple)) and _TEXTS.search(_CAMEL.sub("_", key).lower()):
+                continue
+            elif _is_plain(value := _clean(value) if isinstance(value, str) else value):
                 result[key] = value
         return result
 
@@ -100,15 +100,23 @@ def path(text: str) -> str:
     return "/".join(each if not each or _SEGMENT.fullmatch(each) else "*" for each in segments)
 
 
+def _clean(word: str) -> str:
+    """A word, of which an address or a path keeps what is plain."""
+    return _address(word) if "://" in word else path(word) if word.startswith("/") else word
+
+
 def _address(text: str) -> str:
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "*"
     start = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
     return start + path(parts.path)
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
+        return all(map(_is_plain, value)) and not (len(value) > 1 and isinstance(value[0], str))  # the words of a text
     if isinstance(value, str):
         return _is_word(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

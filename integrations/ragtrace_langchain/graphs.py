@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanContext
 from ragtrace import semconv
 from ragtrace.capture.finish import seen_documents
 from ragtrace.capture.request import Run, agent_of
-from ragtrace.capture.seen_context import seen_besides, with_carried
+from ragtrace.capture.seen_context import latest, seen_besides, with_carried
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import sendable
 
@@ -90,7 +90,7 @@ def remember_interrupt(root: Run) -> None:
         return
     _interrupted.pop(thread, None)  # to the end: the oldest goes first
     chunks = seen_documents(root.request)
-    context = with_carried(root.request, chunks, seen_besides(root, chunks))
+    context = latest(with_carried(root.request, chunks, seen_besides(root, chunks)))
     _interrupted[thread] = (root.span.get_span_context(), root.query, context)
     while len(_interrupted) > _MAX_THREADS:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster

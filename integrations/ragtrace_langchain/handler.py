@@ -20,7 +20,7 @@ from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
-from ragtrace_langchain.question_answer import query_of, questions_of_interrupt, read_answer
+from ragtrace_langchain.question_answer import note_interrupt, query_of, read_answer
 from ragtrace_langchain.tool_calls import is_failure, read_call, read_result
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
@@ -250,15 +250,14 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.query is None:
             run.query = query_of(kwargs.get("inputs"))
+        if conversion.is_control_flow(error):
+            note_interrupt(self._recorder.get(kwargs["parent_run_id"]), kwargs["parent_run_id"], error)
         self._fail(run_id, error)
 
     def _fail(self, run_id: Hashable, error: BaseException) -> None:
         if is_cancellation(error):
             self._recorder.end(run_id, cancelled=True)
         elif conversion.is_control_flow(error):
-            run = self._recorder.near(run_id)
-            if run is not None and (question := questions_of_interrupt(error)):
-                run.request.interrupt = question
             self._recorder.end(run_id)
         else:
             self._recorder.end(run_id, error=error)

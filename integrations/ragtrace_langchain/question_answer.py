@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ragtrace.capture.request import Run
@@ -80,7 +80,14 @@ def question_text(value: Any) -> str:
     return value if isinstance(value, str) else sendable(value, _MAX_CHARS)
 
 
-def questions_of_interrupt(error: BaseException) -> str | None:
+def note_interrupt(root: Run | None, above: Hashable, error: BaseException) -> None:
+    """Notes that a root stopped to ask a person, where the run that was interrupted is directly below it. A graph that is
+    called inside, and stops, ends as any other run: its caller goes on."""
+    if root is not None and root.parent is None and root.key == above:
+        root.request.interrupt = _questions_of(error) or root.request.interrupt
+
+
+def _questions_of(error: BaseException) -> str | None:
     """Returns what a graph asks with an interrupt, or None."""
     interrupts = error.args[0] if error.args else ()
     items: Iterable[Any] = interrupts if isinstance(interrupts, (list, tuple)) else (interrupts,)

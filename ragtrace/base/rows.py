@@ -262,4 +262,5 @@ def _document(context: Any, rank: int) -> Document:
         content,
         float(score) if isinstance(score, (int, float)) else None,
         metadata if isinstance(metadata, dict) else {},
+        source if (source := context.get("source")) in ("tool", "prompt") else "",
     )

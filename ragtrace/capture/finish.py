@@ -36,7 +36,7 @@ def trace_of(
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
     chunks = tuple(request.sources or ())
-    earlier = earlier_chunks(request, chunks)
+    earlier = () if request.carried else earlier_chunks(request, chunks)
     is_waiting = request.interrupt is not None
     context = root.span.get_span_context()
     return Trace(
@@ -146,7 +146,7 @@ def _facts(
         provider=_word(last, semconv.PROVIDER, sanitizer),
         response_id=_word(last, semconv.RESPONSE_ID, sanitizer),
         finish_reason=last.finish_reason if last is not None else None,
-        retrievals=len(request.retrieved) or int(bool(request.sources)),
+        retrievals=len(request.retrieved) or int(bool(request.sources) or any(not d.source for d in request.carried)),
         chunks_of_earlier_turns=earlier_turns,
         stages=timing.seconds_by_stage(request.stage_times),
         time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),

@@ -23,8 +23,10 @@ _CHUNKS = 64
 
 _RESULTS, _RESULT_CHARS = 20, 32_000
 """Results of tools of a request, the latest, and characters of each."""
-_LONG = 400
-"""Characters of a prompt from which on it may hold the context of an answer."""
+LONG = 400
+"""Characters of a question, or of a prompt, that may hold what an answer is made of."""
+_MORE = 20
+"""Characters of a prompt beside its question that hold nothing."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 
@@ -37,9 +39,9 @@ def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Doc
     key = (request.session, request.user, request.service)
     remembered = _chunks.pop(key, ())  # to the end: the oldest session goes first
     searched = bool(request.retrieved or documents)
-    latest = _latest([*documents, *remembered])
-    if latest:
-        _chunks[key] = latest
+    memory = latest([*documents, *remembered])
+    if memory:
+        _chunks[key] = memory
     while len(_chunks) > _SESSIONS:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
             del _chunks[next(iter(_chunks))]
@@ -48,16 +50,23 @@ def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Doc
 
 
 def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
-    """The results of tools that the model saw. Of a request with neither chunks nor tools, whose question or prompt is
-    long, the prompt: it may hold what the answer is made of."""
-    request = root.request
+    """What the model saw beside chunks: the results of tools; the prompt where there is nothing else that an answer can
+    be made of, or where the question is long and may be it."""
+    request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    results = {result: name for name, result in _results(request) if not any(text in result for text in texts)}
+    results = {result: name for name, result in _results(request) if not _is_made_of(result, texts)}
     pairs = enumerate(list(results.items())[-_RESULTS:], 1)
-    documents = tuple(Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs)
-    prompt = _prompt(request) if not (documents or chunks or request.retrieved or request.tool_calls) else ""
-    long = max(len(root.query or ""), len(prompt.replace(root.query or "", ""))) >= _LONG
-    return (Document("prompt", prompt[:_RESULT_CHARS], source="prompt"),) if prompt and long else documents
+    documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs]
+    if len(question) >= LONG or not (documents or chunks or request.retrieved):
+        prompt = _prompt(request)
+        if len(question) >= LONG or len(prompt) > len(question) + _MORE:
+            documents.append(Document("prompt", prompt[:_RESULT_CHARS] or question, source="prompt"))
+    return tuple(documents)
+
+
+def _is_made_of(result: str, texts: Sequence[str]) -> bool:
+    """Whether a tool's result is mostly the chunks that are known already."""
+    return 2 * sum(len(text) for text in texts if text in result) >= len(result)
 
 
 def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:
@@ -88,11 +97,14 @@ def _results(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def _prompt(request: Request) -> str:
-    last = request.model_calls[-1:]
-    return "\n".join(text for call in last for text in (call.instructions, *(m.text for m in call.messages)) if text)
+    """What the last model call read, but for what the model had said itself."""
+    texts: list[str | None] = []
+    for call in request.model_calls[-1:]:
+        texts += [call.instructions, *(m.text for m in call.messages if m.role not in ("assistant", "ai"))]
+    return "\n".join(filter(None, texts))
 
 
-def _latest(documents: Sequence[Document]) -> tuple[Document, ...]:
+def latest(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The first of these, each once, that fit into the bounds."""
     chunks: dict[tuple[str, str], Document] = {}
     room = _CHARS

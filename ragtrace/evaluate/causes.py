@@ -38,7 +38,7 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         return "wrong_refusal" if fits else "right_refusal"
     if NO_CONTEXT in causes:
         return NO_CONTEXT
-    if not trace.documents and trace.query and trace.facts.retrievals:
+    if not trace.chunks and trace.query and trace.facts.retrievals:
         return "nothing_retrieved"
     if "contradicts_context" in causes:
         return "contradicts_context"

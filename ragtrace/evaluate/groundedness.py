@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 REFUSAL = "refusal"
 NO_CONTEXT = "answered_without_context"
+_INSTRUCTIONS = 400
+"""Characters of a prompt that may be instructions alone."""
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
 
 
@@ -123,7 +125,9 @@ def _failure(claim: StatementSupport) -> str:
     return "contradicted" if claim.contradicted > claim.unsupported else "unsupported"
 
 
-def _cause(checked: Checked) -> str:
+def _cause(checked: Checked, trace: Trace) -> str:
+    if all(d.source == "prompt" and len(d.content) < _INSTRUCTIONS for d in trace.documents):
+        return NO_CONTEXT
     _, worst = min(checked.claims, key=lambda c: c[1].supported)
     return "contradicts_context" if _failure(worst) == "contradicted" else "unsupported"
 
@@ -146,7 +150,7 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
     checked = _check_trace(trace)
     if checked == NO_CONTEXT:
         worst = 0.0 if evaluator_.direction == "higher" else 1.0
-        text = "the answer makes claims, and the model saw no chunk and no result of a tool"
+        text = "the answer makes claims, and no chunk, result of a tool or prompt is known that they could be made of"
         return Score(evaluator_.name, worst, None, text, NO_CONTEXT, failures=("retrieval",), method="model")
     if isinstance(checked, str):
         return not_scored(evaluator_.name, checked)
@@ -155,7 +159,7 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
         evaluator_.name,
         value=number,
         explanation=_explanation(checked) + (_EARLIER if trace.facts.chunks_of_earlier_turns else ""),
-        cause=_cause(checked) if label(evaluator_, number) == "fail" else None,
+        cause=_cause(checked, trace) if label(evaluator_, number) == "fail" else None,
         evidence=_evidence(checked, trace),
         method="model",
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_has_warned = False
 _process_id = 0  # whose handlers were looked at last
 _FIRST = 1_000
 """Priority among what multiprocessing does at the end of a child: before its queues are closed."""
@@ -59,7 +60,9 @@ def _on_worker_shutdown(**_: Any) -> None:
 
 def look_again(*_: object) -> None:
     """Called with each request: since `init`, or since the fork of this process, a server may have set handlers."""
-    if _process_id and os.getpid() != _process_id and not _close_at_signals():
+    global _has_warned  # noqa: PLW0603 once for a process
+    if _process_id and os.getpid() != _process_id and not _close_at_signals() and not _has_warned:
+        _has_warned = True
         _log.warning(
             "ragtrace: this is not the main thread, so a SIGTERM would end the process at once, and what waits for "
             "scores would be lost; call ragtrace.init in the main thread"
@@ -70,14 +73,13 @@ def _close_at_signals() -> bool:
     """Python dies of these signals without running anything. Where the application (or its server) handles a signal
     itself, its own exit calls the functions of atexit. False where this thread may not set a handler."""
     global _process_id  # noqa: PLW0603 handlers are the process's
-    before, _process_id = _process_id, os.getpid()
+    _process_id = -1  # until no signal is left, each request looks again
     is_main = threading.current_thread() is threading.main_thread()
     for number in _SIGNALS:
         handler = signal.getsignal(number)
         if handler is signal.SIG_DFL and is_main:
             signal.signal(number, _on_signal)
         elif handler is signal.SIG_DFL and number == signal.SIGTERM:
-            _process_id = _process_id if before else -1  # the first request looks again
             return False
         # uvicorn handles the signal, and when it has served the last request it restores the default action and raises
         # the signal again: no exit follows.
@@ -85,6 +87,7 @@ def _close_at_signals() -> bool:
         captured = getattr(server, "_captured_signals", None)
         if isinstance(captured, list) and not isinstance(captured, _CapturedSignals):
             server._captured_signals = _CapturedSignals(captured)  # type: ignore[union-attr]  # it has the attribute
+    _process_id = os.getpid()
     return True
 
 

@@ -42,7 +42,7 @@ Deliver = Callable[[Sequence[Any]], Sequence[Sink]]
 """From the deliveries of scores (see `open_deliveries`) to those of them that get each evaluation at once."""
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_LOADING = 15
+_LOADING = 40
 """Seconds for which the start waits for litellm to load."""
 
 

@@ -24,20 +24,28 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
         places.append("the application's TracerProvider")
     elif getattr(telemetry, "span_exporter", None) is not None and not (settings.spans_file or places[-1]):
         places.append("the endpoint in the environment")
-    targets = [place.rpartition("@")[2] for place in places if place]  # no passwords
+    targets = [_bare(place) for place in places if place]
     if not targets and not has_sinks:
         _log.warning("ragtrace: scores reach nobody; set otlp_endpoint, spans_file, store or prometheus_port")
         return
     has_texts = capture is not None and (capture.spans or capture.events)
     redacted = ", redacted" if has_texts and settings.redact not in ("", "off") else ""
+    has_models = any(check.method == "model" for check in checks)
     asking = [check.name for check in checks if check.needs & _ASKS]
     _log.info(
-        "ragtrace: %s (%s): %d evaluators; %s; texts %s%s; the first scores come some 20 s after the start%s",
+        "ragtrace: %s (%s): %d evaluators; %s; texts %s%s%s%s",
         settings.app,
         settings.env,
         len(checks),
         ", ".join(targets) or "to sinks",
         "leave" if has_texts else "stay",
         redacted,
+        "; the first scores come when the models are loaded, after some 20 s" if has_models else "",
         f"; {', '.join(asking)} need a reference or constraints in the request's metadata" if asking else "",
     )
+
+
+def _bare(place: str) -> str:
+    """A file as it is, and an address without user, password and parameters."""
+    scheme, mark, rest = place.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else place

@@ -7,6 +7,7 @@ the same file: each is a `Section`.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -305,8 +306,9 @@ def for_evaluators(settings: Settings) -> dict[str, str]:
 
 
 def _as_text(value: Any) -> str:
-    items = [f"{key}={text}" for key, text in value.items()] if isinstance(value, Mapping) else value
-    return ",".join(items) if isinstance(items, (tuple, list)) else str(value)
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value))
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def describe() -> list[tuple[str, Any]]:

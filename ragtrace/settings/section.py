@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import logging
 import os
 import re
@@ -206,6 +207,8 @@ def _names(value: Any, where: str) -> tuple[str, ...]:
 def _mapping(value: Any, where: str) -> dict[str, str]:
     if isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values()):
         return dict(value)
+    if isinstance(value, str) and value.startswith("{"):  # the form for processes of ragtrace's own
+        return _mapping(json.loads(value), where)
     pairs = [item.rpartition("=") for item in _names(value, where)]
     if not all(key and text for key, _, text in pairs):
         raise SettingError(f"{where} is {value!r}; give KEY=VALUE, comma-separated")

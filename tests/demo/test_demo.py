@@ -68,6 +68,7 @@ def test_the_main_job(tmp_path: Path) -> None:
 def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     """With the option."""
     assert main(["demo", "--rate", "-1"]) == 2
+    assert "--rate must be at least 0" in capsys.readouterr().err
 
 
 def test_every_question_was_answered_once_for_each_assistant() -> None:

@@ -1009,7 +1009,7 @@ def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, 
     turn(make_chain(retriever=Fixed(documents=long)), "memory-0")
     model = FakeListChatModel(responses=["yes"])
     seen = turn(model, "memory-0", " ".join(each.page_content for each in long))
-    assert [d.id for d in seen.documents] == ["long-1", "long-2", "long-3"]
+    assert [d.id for d in seen.chunks] == ["long-1", "long-2", "long-3"]
     for i in range(1_000):
         earlier_chunks(Request(session=f"memory-{i + 1}"), [RecordedDocument("d", "chunk")])
     assert turn(model, "memory-0").documents == ()

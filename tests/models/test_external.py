@@ -113,9 +113,8 @@ def test_a_name_that_cannot_be_right_is_refused(models: dict[str, str]) -> None:
 
 def test_processes_that_evaluate_are_told() -> None:
     """The names reach them by the environment."""
-    told = for_evaluators(Settings(models={"toxicity": "detoxify:original", "pii": "presidio"}))
-    assert told["RAGTRACE_MODELS"] == "toxicity=detoxify:original,pii=presidio"
-    assert load(environ=told).model("pii") == "presidio"
+    models = {"toxicity": "detoxify:original", "pii": "presidio", "embedding": "/models/version=3,a/e5"}
+    assert load(environ=for_evaluators(Settings(models=models))).models == models
     assert load(environ=for_evaluators(Settings())) == Settings()
 
 

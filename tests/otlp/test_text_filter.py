@@ -105,6 +105,8 @@ GONE = {
     "db.statement": "SELECT", "db.query.text": "SELECT", "gen_ai.prompt.0.content": "hi", "step": "find the parcel",
     "mail": MAIL, "key": "sk-proj-abcdefghijklmnopqrstuvwxyz123456", "card": 4111111111111111, "client.address": "ada",
     "cards": [4111111111111111.0, 2], "phone": 491712345678, "exception.message": "gone", "object": b"hi",
+    "userQuery": "hi", "queryString": "hi", "Prompt": "hi", "apikey": "hi", "terms": ("my", "tumor", "hurts"),
+    "words": ("my", "tumor", "hurts"), "gen_ai.evaluation.explanation": "It hurts.",
 }  # fmt: skip
 
 
@@ -120,6 +122,8 @@ def test_attributes_without_texts() -> None:
         ("http.target", "/ask/ada-17?q=hi", "/ask/*"),
         ("url.full", f"https://ada:pw@h.example:8443/a/{MAIL}?q=hi#x", "https://h.example:8443/a/*"),
         ("http.url", "/ask?q=hi", "/ask"),
+        ("http.url", "http://[bad", "*"),
+        ("peer.service", "https://h/users/anna-17/files", "https://h/users/*/files"),
     ],
 )
 def test_addresses_without_texts(name: str, value: str, kept: str) -> None:
@@ -138,6 +142,9 @@ def test_addresses_without_texts(name: str, value: str, kept: str) -> None:
         ("SELECT shop.db", "SELECT shop.db"),
         (f"answer {QUESTION}", "answer"),
         (MAIL, "span"),
+        ("ask Am I pregnant", "ask"),
+        ("GET https://h/users/anna-17/files", "GET https://h/users/*/files"),
+        ("GET /ask/{id} http send", "GET /ask/{id} http send"),
     ],
 )
 def test_names_without_texts(name: str, kept: str) -> None:

@@ -136,6 +136,7 @@ def test_a_database_that_is_away_keeps_nobody_waiting(tmp_path: Path, caplog: py
         assert threading.active_count() <= before + 1
         assert sink.flush(0.2) is False
         folder.unlink()
+        folder.mkdir()
         until = time.monotonic() + 20
         while not sink.flush(0.1):
             assert time.monotonic() < until

@@ -188,8 +188,6 @@ def pipe(question: str) -> str:
     return str(chat("yes").invoke(question).content)
 
 
-APPROVAL = '{"action_requests": [{"name": "search", "args": {"q": "x"}, "description": "ok?"}], "review_configs": '
-APPROVAL += '[{"action_name": "search", "allowed_decisions": ["approve"]}]}'
 SUMMARY = SummarizationMiddleware(model=chat("in short"), trigger=("messages", 2), keep=("messages", 1))
 CHAINS = {
     "retry": Scenario(lambda: again(chat(DOWN, "yes")).invoke("q?"), ONCE, "workflow chat! chat"),
@@ -322,7 +320,7 @@ AGENTS = {
             {"messages": [("user", "q?")]}, stream_mode="messages"))), ONCE, "agent chat tool chat",
     ),
     "approved by a person": Scenario(
-        approved, (("q?", APPROVAL), ('{"decisions": [{"type": "approve"}]}', "yes")), "agent chat agent tool chat"
+        approved, (("q?", ""), ("q?", "yes")), "agent chat agent tool chat"
     ),
     "handed over": Scenario(handed_over, ONCE, "workflow agent chat tool agent chat"),
     "executor that calls tools": Scenario(

@@ -30,9 +30,10 @@ def test_init_says_what_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     for _ in range(2):
         with ragtrace.request("q") as request:
             request.answered("I am Ada.")
+    runtime.flush(30)
     runtime.close(10)
     (line,) = [record.getMessage() for record in caplog.records if "shop (prod)" in record.getMessage()]
-    assert f"2 evaluators; {tmp_path}/spans.jsonl, 127.0.0.1:9; texts leave, redacted" in line
+    assert f"2 evaluators; {tmp_path}/spans.jsonl, http://127.0.0.1:9; texts leave, redacted" in line
     assert line.endswith("; bleu_4 need a reference or constraints in the request's metadata")
     assert caplog.text.count("the evaluator breaks failed (ValueError)") == 1
     assert "secret" not in caplog.text

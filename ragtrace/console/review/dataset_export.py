@@ -167,7 +167,8 @@ def _row(
         "id": f"{trace.trace_id:032x}",
         "query": clean(trace.query),
         "contexts": [
-            {"id": clean(d.id), "content": clean(d.content), "score": d.score} for d in trace.documents
+            {"id": clean(d.id), "content": clean(d.content), "score": d.score, "source": d.source}
+            for d in trace.documents
         ],
         "answer": clean(trace.answer),
         "reference": None if reference is None else clean(reference),
@@ -287,7 +288,7 @@ def _schema(pa: Any) -> Any:
     label = {"evaluator": text, "label": text}
     columns = {
         "id": text, "query": text,
-        "contexts": pa.list_(pa.struct(list({"id": text, "content": text, "score": number}.items()))),
+        "contexts": pa.list_(pa.struct(list({"id": text, "content": text, "score": number, "source": text}.items()))),
         "answer": text, "reference": text, "corrected": pa.bool_(), "model": text, "duration": number,
         "verdicts": pa.list_(pa.struct(list(label.items()))),
         "labels": pa.list_(pa.struct(list({"reviewer": text, **label, "comment": text}.items()))),
@@ -330,7 +331,7 @@ License: {options.license or "not stated"}. Consent: see each row; otherwise: {g
 
 | column | meaning |
 |---|---|
-| `query`, `contexts`, `answer` | the request: question, retrieved chunks in rank order, answer |
+| `query`, `contexts`, `answer` | the request: question, chunks in rank order and results of tools (`source`), answer |
 | `reference` | the expected answer; `corrected` is true if a reviewer wrote it |
 | `verdicts` | the most frequent label of the reviewers, by evaluator; `labels` holds each one |
 | `answers` | the answers to questions of one's own, a text or a number each |

@@ -17,7 +17,7 @@ from ragtrace.statistics import weight_of
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
 
-GAP_CAUSES = ("nothing_retrieved", "irrelevant_context", "right_refusal")
+GAP_CAUSES = ("answered_without_context", "nothing_retrieved", "irrelevant_context", "right_refusal")
 """Causes that say that no chunk answers the question: none came, none is relevant, or the application rightly declined
 to answer because none is."""
 MOST_GAPS = 2_000
@@ -80,7 +80,7 @@ def knowledge_gaps(
 def _gap(group: Sequence[tuple[Any, str, str]], names: dict[int, str]) -> KnowledgeGap:
     """From the requests with one question, the latest first."""
     latest, question, documents = group[0]
-    chunks = json.loads(documents)
+    chunks = [each for each in json.loads(documents) if not each.get("source")]
     return KnowledgeGap(
         question,
         names.get(latest["topic"], ""),

@@ -1,0 +1,120 @@
+"""What counts as evidence beside chunks: results of tools, and the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableLambda
+
+import ragtrace
+from ragtrace import plugins
+from ragtrace.capture import manual
+from ragtrace.capture.recorder import Recorder
+from ragtrace.evaluation import run
+from ragtrace.records import Score, Trace
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
+
+RULE = "The warranty of the pump is 24 months from delivery. It covers parts and labour."
+NO_CONTEXT = "answered_without_context"
+RIGHT, WRONG = "The warranty of the pump is 24 months.", "The pump comes with a free subscription to a magazine."
+
+
+@pytest.fixture
+def by_hand(recorded: Recorded) -> Iterator[Recorded]:
+    manual.set_recorder(Recorder(recorded.provider, consumer=recorded.consumer))
+    yield recorded
+    manual.set_recorder(None)
+
+
+def seen(trace: Trace) -> list[tuple[str, str]]:
+    return [(document.source, document.content) for document in trace.documents]
+
+
+def grounded(trace: Trace) -> Score:
+    ((score,),) = run(plugins.load("groundedness"), [trace])
+    return score
+
+
+def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:
+    """With the tool's name; a short chunk in a result does not take the result away, chunks that a tool repeats do."""
+    with ragtrace.request("How is the weather?") as request:
+        request.retrieved(["Berlin", RULE])
+        request.used("weather", "Berlin: it is 12 degrees and raining.", {"city": "Berlin"})
+        request.used("search", RULE)
+        request.answered("It is raining in Berlin.")
+    (trace,) = by_hand.traces
+    assert seen(trace) == [("", "Berlin"), ("", RULE), ("tool", "Berlin: it is 12 degrees and raining.")]
+    assert trace.documents[2].id == "weather #1"
+    assert grounded(trace).label == "pass"
+
+
+@pytest.mark.parametrize(
+    ("answer", "retrieved", "label", "cause"),
+    [
+        (WRONG, True, "fail", "answered_without_context"),
+        (WRONG, False, "fail", "answered_without_context"),
+        ("I could not find that in the documents.", True, "refusal", None),
+        ("You are welcome! Goodbye.", False, "not_applicable", None),
+    ],
+)
+def test_an_answer_without_context(
+    by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: str | None
+) -> None:
+    """Claims fail; what claims nothing does not."""
+    with ragtrace.request("What comes with the pump?") as request:
+        if retrieved:
+            request.retrieved([])
+        request.answered(answer)
+    score = grounded(by_hand.traces[0])
+    assert (score.label, score.cause) == (label, cause)
+
+
+@pytest.mark.parametrize(
+    ("messages", "answer", "label", "cause"),
+    [
+        ([SystemMessage(RULE), HumanMessage("How long is the warranty?")], RIGHT, "pass", None),
+        ([SystemMessage(RULE), HumanMessage("How long is the warranty?")], WRONG, "fail", NO_CONTEXT),
+        ([HumanMessage("How long is the warranty?")], RIGHT, "fail", NO_CONTEXT),
+        ([HumanMessage("Hm"), AIMessage(WRONG), HumanMessage("And the pump?")], WRONG, "fail", NO_CONTEXT),
+        ([HumanMessage(f"{RULE} {'It is blue and heavy. ' * 20} How long is the warranty?")], RIGHT, "pass", None),
+    ],
+)  # fmt: skip
+def test_a_prompt_that_holds_the_context(
+    recorded: Recorded, messages: list[Any], answer: str, label: str, cause: str | None
+) -> None:
+    """Without chunks and tools the prompt is the evidence, but for what the model itself has said."""
+    handler = RagtraceCallbackHandler(tracer_provider=recorded.provider, consumer=recorded.consumer)
+    FakeListChatModel(responses=[answer]).invoke(messages, {"callbacks": [handler]})
+    (trace,) = recorded.traces
+    assert {source for source, _ in seen(trace)} <= {"prompt"}
+    score = grounded(trace)
+    assert (score.label, score.cause) == (label, cause)
+    ((retrieval,),) = run(plugins.load("context_relevancy_recall"), [trace])
+    assert retrieval.label == "not_applicable"
+
+
+def test_an_inner_graph_that_waits_does_not_make_its_caller_wait(recorded: Recorded) -> None:
+    """The caller has answered."""
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.types import interrupt
+
+    def graph(node: Any, **more: Any) -> Any:
+        return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile(**more)
+
+    inner = graph(lambda state: {"messages": [interrupt("Sure?")]}, checkpointer=InMemorySaver())
+
+    def asks(_: Any) -> Any:
+        inner.invoke({"messages": [("user", "x")]}, {"configurable": {"thread_id": "inner"}})
+        return {"messages": [AIMessage(RIGHT)]}
+
+    handler = RagtraceCallbackHandler(tracer_provider=recorded.provider, consumer=recorded.consumer)
+    config: Any = {"callbacks": [handler]}
+    graph(asks).invoke({"messages": [("user", "How long?")]}, config)
+    RunnableLambda(lambda x: asks(x)["messages"][0].content).invoke("How long?", config)
+    assert [(trace.answer, trace.facts.waiting) for trace in recorded.traces] == [(RIGHT, False)] * 2
