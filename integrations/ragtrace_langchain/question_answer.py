@@ -81,8 +81,8 @@ def question_text(value: Any) -> str:
 
 
 def note_interrupt(root: Run | None, above: Hashable, error: BaseException) -> None:
-    """Notes that a root stopped to ask a person, where the run that was interrupted is directly below it. A graph that is
-    called inside, and stops, ends as any other run: its caller goes on."""
+    """Notes that a root stopped to ask a person, where the run that was interrupted is directly below it. A graph that
+    is called inside, and stops, ends as any other run: its caller goes on."""
     if root is not None and root.parent is None and root.key == above:
         root.request.interrupt = _questions_of(error) or root.request.interrupt
 
