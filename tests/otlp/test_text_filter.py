@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,15 +81,12 @@ def test_no_text_leaves_with_the_spans_of_a_real_application(framework: str, nam
     """With the default settings: query strings, paths, headers, statements, exceptions and the application's own spans,
     under OpenTelemetry's old and new names. What an operator needs stays."""
     start = "ragtrace.init(spans_file='spans.jsonl', evaluators=[])\n"
-    script = COMMON + start + APPLICATIONS[framework]
     environment = {**os.environ, **HEADERS, "OTEL_SEMCONV_STABILITY_OPT_IN": names}
-    command = [sys.executable, "-c", script, MAIL, QUESTION]
+    command = [sys.executable, "-c", COMMON + start + APPLICATIONS[framework], MAIL, QUESTION]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "spans.jsonl").read_text()
-    assert not [
-        each for each in ("jane", "corp.de", "parcel", "1 2345678", "1+2345678", "1%202345678", "zq7x") if each in text
-    ]
+    assert not re.findall(r"jane|corp\.de|parcel|1(?: |\+|%20)2345678|zq7x", text)
     spans = [json.loads(line) for line in text.splitlines()]
     scopes = {span["scope"].rpartition(".")[2] for span in spans}
     assert scopes == {"mine", "ragtrace", "httpx", "redis", "requests", framework}
