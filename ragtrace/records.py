@@ -11,6 +11,9 @@ from operator import index
 from types import NoneType
 from typing import Any
 
+LONG_PROMPT = 400
+"""Characters from which a question or a prompt may hold what an answer is made of, and not only instructions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

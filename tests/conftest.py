@@ -122,3 +122,14 @@ def _nothing_goes_wrong_inside(caplog: pytest.LogCaptureFixture) -> Iterator[Non
         yield
     failed = [r for r in caplog.get_records("call") if r.name == "ragtrace.capture.recorder"]
     assert not failed, [r.getMessage() + str(r.exc_info) for r in failed]
+
+
+@pytest.fixture
+def traced_langchain(recorded: Recorded) -> Iterator[Recorded]:
+    """LangChain traced with content."""
+    from ragtrace_langchain import RagtraceLangChainInstrumentor
+
+    instrumentor = RagtraceLangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
+    yield recorded
+    instrumentor.uninstrument()

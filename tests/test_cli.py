@@ -122,9 +122,11 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     assert findings["langchain-core"]["state"] == "ok"
     assert findings["model embedding"]["state"] == "ok"
     assert findings["OTLP endpoint"]["state"] == "ok"
-    monkeypatch.setenv("RAGTRACE_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("RAGTRACE_OTLP_ENDPOINT", "http://ada:s3cret@127.0.0.1:9")
     assert main(["doctor"]) == 2
-    assert "does not answer" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "127.0.0.1:9 does not answer" in printed
+    assert "s3cret" not in printed
     monkeypatch.delenv("RAGTRACE_OTLP_ENDPOINT")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
     assert main(["doctor"]) == 2

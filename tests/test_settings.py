@@ -90,12 +90,13 @@ def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
     "address",
     ["", "http://[::1]:4318/v1/traces", "collector:4317", "unix:///run/c.sock", "nats://a:1,b:2/s", "kafka://a,b/s"],
 )
-def test_addresses_of_every_form_are_taken(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("signal", ["", "TRACES_"])
+def test_addresses_of_every_form_are_taken(address: str, signal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Collectors by URL, over gRPC also by host or socket, and brokers with several servers."""
     if address.startswith(("collector", "unix")):
         with pytest.raises(SettingError, match="does not begin with http://"):
             load({"otlp_endpoint": address}, {})
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+        monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{signal}PROTOCOL", "grpc")
     assert load({"otlp_endpoint": address}, {}).otlp_endpoint == address
 
 
@@ -123,6 +124,8 @@ def test_prices_by_model() -> None:
     """A model's name may hold slashes and equals signs, as providers' do."""
     used = load({}, {"RAGTRACE_MODEL_PRICES": "openai/gpt-4o-mini=0.15/0.60, size=large=0/1e1"})
     assert prices(used.model_prices) == {"openai/gpt-4o-mini": (0.15, 0.60), "size=large": (0.0, 10.0)}
+    with pytest.raises(SettingError, match="give KEY=VALUE"):
+        load({}, {"RAGTRACE_MODELS": '{"embedding"'})
 
 
 @pytest.mark.parametrize("content", [None, "app = ", "app = " + "[" * 5_000, "sample = " + "1" * 5_000])

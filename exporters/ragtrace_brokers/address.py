@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ragtrace.errors import SettingError
-from ragtrace.settings.value_forms import BROKERS as SCHEMES
-from ragtrace.settings.value_forms import check_address
+from ragtrace.settings.value_forms import BROKERS, check_address
 
 _DEFAULT_STREAM = "ragtrace"
 _PORTS = {"nats": 4222, "redis": 6379, "rediss": 6379, "kafka": 9092}
@@ -40,17 +39,17 @@ class TransportAddress:
 
 def is_transport(url: str) -> bool:
     """Whether an address is that of a broker, and not of an OTLP endpoint."""
-    return url.partition("://")[0] in SCHEMES
+    return url.partition("://")[0] in BROKERS
 
 
 def parse_address(url: str, where: str = "the address") -> TransportAddress:
     """The parts of `SCHEME://[USER:PASSWORD@]HOST:PORT[,HOST:PORT]/STREAM[?OPTION=VALUE]`. Raises SettingError."""
     check_address(url, where)
     parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
+    if parts.scheme not in BROKERS:
         raise SettingError(
             f"{where} begins with {parts.scheme[:20]!r}; give an address that begins with "
-            f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}, e.g. nats://localhost:4222/ragtrace"
+            f"{', '.join(f'{scheme}://' for scheme in BROKERS)}, e.g. nats://localhost:4222/ragtrace"
         )
     credentials, _, hosts = parts.netloc.rpartition("@")
     user, _, password = credentials.partition(":")

@@ -15,7 +15,7 @@ from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import SettingError
 from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 
-_OURS = ("ragtrace.", f"{semconv.SCORE_PREFIX}.")
+_OURS = re.compile(rf"(?:ragtrace|{re.escape(semconv.SCORE_PREFIX)})\.[^.]+\.")
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
     r"(?:^|[._-])(?:api_?key|args|arguments|answers?|auth|authorization|body|client_ip|completions?|content|cookies?"
@@ -66,7 +66,7 @@ def _instrumentations() -> list[str]:
 
 class TextFilter:
     """Used in place of a `Sanitizer` for spans of other libraries: keeps numbers, and words such as methods, hosts,
-    routes and names of models. A text, what a name says is a text, and personal data and secrets are left out."""
+    routes and names of models. It leaves out sentences, attributes whose name is that of a text, and personal data."""
 
     def __init__(self) -> None:
         self.failures = RedactionFailures()
@@ -81,7 +81,7 @@ class TextFilter:
         """The attributes that hold no text. Addresses keep their host and the plain words of their path."""
         result: dict[str, Any] = {}
         for key, value in attributes.items():
-            if key.startswith(_OURS) and key.count(".") > 2 - key.startswith("ragtrace."):
+            if _OURS.match(key):
                 result[key] = value
             elif key in _PATHS:
                 result[key] = path(str(attributes.get("http.route") or value))
@@ -95,7 +95,7 @@ class TextFilter:
 
 
 def path(text: str) -> str:
-    """A path whose segments are plain words, or placeholders of a route; a star stands for any other segment."""
+    """Replaces each segment by a star, except plain words and the placeholders of a route."""
     segments = text.partition("?")[0].partition("#")[0].split("/")
     return "/".join(each if not each or _SEGMENT.fullmatch(each) else "*" for each in segments)
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from ragtrace import semconv
 from ragtrace.capture.model_messages import ToolCallPart, ToolResultPart, part_text
 from ragtrace.capture.request import Request, Run
-from ragtrace.records import Document
+from ragtrace.records import LONG_PROMPT, Document
 
 _SESSIONS = 1_000
 """Sessions that are remembered, the latest."""
@@ -23,8 +23,6 @@ _CHUNKS = 64
 
 _RESULTS, _RESULT_CHARS = 20, 32_000
 """Results of tools of a request, the latest, and characters of each."""
-LONG = 400
-"""Characters of a question, or of a prompt, that may hold what an answer is made of."""
 _MORE = 20
 """Characters of a prompt beside its question that hold nothing."""
 
@@ -57,9 +55,9 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     results = {result: name for name, result in _results(request) if not _is_made_of(result, texts)}
     pairs = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs]
-    if len(question) >= LONG or not (documents or chunks or request.retrieved):
+    if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
         prompt = _prompt(request)
-        if len(question) >= LONG or len(prompt) > len(question) + _MORE:
+        if len(question) >= LONG_PROMPT or len(prompt) > len(question) + _MORE:
             documents.append(Document("prompt", prompt[:_RESULT_CHARS] or question, source="prompt"))
     return tuple(documents)
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.lazy import Recent
+from ragtrace.evaluate.causes import NO_CONTEXT
 from ragtrace.evaluate.models.answer_reader import SUPPORTED
 from ragtrace.evaluate.models.language_id import foreign_language
 from ragtrace.evaluate.refusals import declines, read_answer
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
-from ragtrace.records import Evidence, Score, Trace
+from ragtrace.records import LONG_PROMPT, Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement
 from ragtrace.text.words import asks_nothing
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from ragtrace.evaluate.models.answer_reader import AnswerSupport, StatementSupport
 
 REFUSAL = "refusal"
-NO_CONTEXT = "answered_without_context"
-_INSTRUCTIONS = 400
-"""Characters of a prompt that may be instructions alone."""
 _EARLIER = "; nothing was retrieved: compared with the chunks of the session's earlier turns"
 
 
@@ -126,7 +124,7 @@ def _failure(claim: StatementSupport) -> str:
 
 
 def _cause(checked: Checked, trace: Trace) -> str:
-    if all(d.source == "prompt" and len(d.content) < _INSTRUCTIONS for d in trace.documents):
+    if all(d.source == "prompt" and len(d.content) < LONG_PROMPT for d in trace.documents):
         return NO_CONTEXT
     _, worst = min(checked.claims, key=lambda c: c[1].supported)
     return "contradicts_context" if _failure(worst) == "contradicted" else "unsupported"

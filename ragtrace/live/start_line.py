@@ -33,7 +33,7 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
     has_models = any(check.method == "model" for check in checks)
     asking = [check.name for check in checks if check.needs & _ASKS]
     _log.info(
-        "ragtrace: %s (%s): %d evaluators; %s; texts %s%s%s%s",
+        "ragtrace: %s (%s): evaluators: %d; %s; texts %s%s%s%s",
         settings.app,
         settings.env,
         len(checks),
@@ -41,7 +41,7 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
         "leave" if has_texts else "stay",
         redacted,
         "; the first scores come when the models are loaded, after some 20 s" if has_models else "",
-        f"; {', '.join(asking)} need a reference or constraints in the request's metadata" if asking else "",
+        f"; these need a request's reference or constraints: {', '.join(asking)}" if asking else "",
     )
 
 

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -174,18 +175,10 @@ def _text(value: Any, where: str) -> str:
     if not isinstance(value, (str, os.PathLike)):
         raise SettingError(f"{where} is {value!r}; give a text")
     text = os.fspath(value)
-    if not isinstance(text, str) or not _is_sendable(text):
+    # Bytes of another encoding come from the environment as lone surrogates.
+    if not isinstance(text, str) or "\0" in text or text.encode(errors="ignore").decode() != text:
         raise SettingError(f"{where} holds NUL or bytes that are no UTF-8; give a text")  # not quoted: it may be a key
     return text
-
-
-def _is_sendable(text: str) -> bool:
-    """Whether files, protocols and other processes take the text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, as the environment gives bytes of another encoding
-        return False
-    return "\0" not in text
 
 
 def _items(value: Any, where: str) -> tuple[Any, ...]:
@@ -208,7 +201,8 @@ def _mapping(value: Any, where: str) -> dict[str, str]:
     if isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values()):
         return dict(value)
     if isinstance(value, str) and value.startswith("{"):  # the form for processes of ragtrace's own
-        return _mapping(json.loads(value), where)
+        with suppress(ValueError):
+            return _mapping(json.loads(value), where)
     pairs = [item.rpartition("=") for item in _names(value, where)]
     if not all(key and text for key, _, text in pairs):
         raise SettingError(f"{where} is {value!r}; give KEY=VALUE, comma-separated")

@@ -101,7 +101,8 @@ def check_endpoint(address: str, where: str) -> None:
     """Raise SettingError for what is no address that spans can be sent to: OTLP over HTTP needs http:// or https://."""
     check_address(address, where)
     scheme = address.partition("://")[0] if "://" in address else ""
-    is_grpc = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "").startswith("grpc")
+    protocols = (os.environ.get(f"OTEL_EXPORTER_OTLP_{each}PROTOCOL", "") for each in ("", "TRACES_"))
+    is_grpc = any(protocol.startswith("grpc") for protocol in protocols)
     if address and not is_grpc and scheme not in ("http", "https", *BROKERS):
         raise SettingError(f"{where} does not begin with http:// or https://; give one like http://localhost:4318")
 

@@ -163,9 +163,8 @@ class DiskBuffer:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
                 raise OSError(f"it was written by another release (version {version}, not {_VERSION})")
-            if version != _VERSION:  # a file on a full disk can be read, and what is sent makes room
-                connection.executescript(_TABLES)
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
+            connection.executescript(_TABLES)
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
             undo.pop_all()
         return connection
 

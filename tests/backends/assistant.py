@@ -12,14 +12,12 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain.tools import tool
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI
 from llama_index.core import VectorStoreIndex
-from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.schema import TextNode
 from llama_index.llms.openai import OpenAI
@@ -30,7 +28,7 @@ import ragtrace
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Trace
 from tests.backends.conversation import ANSWER, CALLS, DEPLOYMENT, MODEL, ORDER, QUESTIONS, TEMPLATE, USAGE, YES
-from tests.tutorials.manual import PASSAGES, vector
+from tests.tutorials.manual import PASSAGES, KnownWords, KnownWordsOfNodes
 from tests.vendors.replies import Reply
 from tests.vendors.server import Vendors, serving
 
@@ -39,29 +37,6 @@ from tests.vendors.server import Vendors, serving
 def names_its_years(trace: Trace) -> bool:
     """The answer says how many years."""
     return "two years" in trace.answer
-
-
-class KnownWords(Embeddings):
-    """Embeds by counting the manual's words."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [vector(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return vector(text)
-
-
-class KnownWordsOfNodes(BaseEmbedding):
-    """The same for LlamaIndex."""
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return vector(text)
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return vector(query)
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return vector(query)
 
 
 def _reply(text: str = "", **fields: Any) -> Reply:

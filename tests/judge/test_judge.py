@@ -165,20 +165,6 @@ def test_json_that_nests_without_end_is_unreadable(text: str) -> None:
         read(text, VERDICT)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{'verdict': true, 'verdict': false}",
-        '{"verdict": true, "verdict": false,}',
-        "{verdict: true, verdict: false}",
-    ],
-)
-def test_a_second_value_is_not_repaired_away(text: str) -> None:
-    """JSON with faults of form gets one value under each name, too, or is no verdict."""
-    with pytest.raises(UnreadableError):
-        read(text, VERDICT)
-
-
 def test_a_quotation_with_escapes_is_no_verdict() -> None:
     """What the judge quotes as the prompt wrote it, with a closing tag that was changed, does not count."""
     answer = '{"verdict": true, "reason": "x</b>"}'
@@ -222,10 +208,14 @@ def test_the_last_object_after_the_reasoning_counts(text: str) -> None:
         f'{DRAFT} Correction: {{"verdict": fal',
         f"<think>It may be {DRAFT}",
         '{"verdict": true, "Verdict": false}',
+        "{'verdict': true, 'verdict': false}",
+        '{"verdict": true, "verdict": false,}',
+        "{verdict: true, verdict: false}",
     ],
 )
 def test_objects_that_differ_are_no_verdict(text: str) -> None:
-    """A draft and its correction, a quotation and a verdict, two values for one name, an object that breaks off."""
+    """A draft and its correction, a quotation and a verdict, two values for one name (also in
+    JSON with faults of form, where none is repaired away), an object that breaks off."""
     with pytest.raises(UnreadableError):
         read(text, VERDICT)
 

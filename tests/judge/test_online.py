@@ -93,6 +93,15 @@ def test_a_judge_that_cannot_be_asked_is_an_error_at_start() -> None:
         ragtrace.init(evaluators=["sexism"], judge_model="openai/unheard-of")
 
 
+def test_a_slow_litellm_does_not_stop_the_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, runtimes: list[Runtime]
+) -> None:
+    """`init` goes on with a warning: the application does not wait for a library of the judge."""
+    monkeypatch.setattr("ragtrace.live.init._LOADING", 0)
+    runtimes.append(ragtrace.init(evaluators=["sexism"], judge_model="openai/unheard-of", frameworks=()))
+    assert "litellm did not load within 0 s" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["faithfulness_cascade", "ragas_judge"])
 def test_a_suite_of_cascades_alone_needs_a_judge_to_start(name: str) -> None:
     """Whether an evaluator asks the judge is a field of it: a cascade, whose method is its local evaluator's, needs a

@@ -21,7 +21,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from ragtrace import semconv
-from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
+from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_tool
 from tests.conftest import Recorded
 from tests.langchain.test_handler import Fixed, join
@@ -36,14 +36,6 @@ MODEL = FakeListChatModel(responses=["24 months."])
 @pytest.fixture
 def config(recorded: Recorded) -> Any:
     return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
-
-
-@pytest.fixture
-def instrumented(recorded: Recorded) -> Iterator[Recorded]:
-    instrumentor = RagtraceLangChainInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
-    yield recorded
-    instrumentor.uninstrument()
 
 
 @pytest.fixture
@@ -232,7 +224,7 @@ def test_a_node_that_searches_a_vector_store(recorded: Recorded, config: Any, st
     assert len(ids(recorded)) == 2
 
 
-async def test_every_way_to_search_is_one_retrieval(instrumented: Recorded, store: InMemoryVectorStore) -> None:
+async def test_every_way_to_search_is_one_retrieval(traced_langchain: Recorded, store: InMemoryVectorStore) -> None:
     """Searches call each other, and asynchronous ones the synchronous ones: each is recorded once, with scores where it
     returns them; the search of a retriever is the retriever's."""
 
@@ -246,27 +238,27 @@ async def test_every_way_to_search_is_one_retrieval(instrumented: Recorded, stor
         return "done"
 
     await RunnableLambda(ask).ainvoke("q")
-    ((_, below),) = instrumented.tree()
+    ((_, below),) = traced_langchain.tree()
     assert below == [("retrieval InMemoryVectorStore", [])] * 4 + [("retrieval VectorStoreRetriever", [])] * 2
-    third = sorted(instrumented.named("retrieval"), key=lambda span: span.start_time or 0)[2]
+    third = sorted(traced_langchain.named("retrieval"), key=lambda span: span.start_time or 0)[2]
     assert "retrieval.documents.0.document.score" in (third.attributes or {})
 
 
 def test_a_search_that_fails_and_one_outside_of_everything(
-    instrumented: Recorded, store: InMemoryVectorStore, monkeypatch: pytest.MonkeyPatch
+    traced_langchain: Recorded, store: InMemoryVectorStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error reaches the application and the span; a search that belongs to no request is a span alone."""
     store.similarity_search("q")
     monkeypatch.setattr(store, "embedding", None)
     with pytest.raises(AttributeError):
         store.similarity_search("q")
-    first, second = instrumented.named("retrieval")
+    first, second = traced_langchain.named("retrieval")
     assert semconv.ERROR_TYPE not in (first.attributes or {})
     assert (second.attributes or {})[semconv.ERROR_TYPE] == "AttributeError"
-    assert instrumented.traces == []
+    assert traced_langchain.traces == []
 
 
-def test_a_new_kind_of_vector_store(instrumented: Recorded) -> None:
+def test_a_new_kind_of_vector_store(traced_langchain: Recorded) -> None:
     """A class that is defined after instrumentation is traced as well; its documents are unchanged."""
 
     class Mine(InMemoryVectorStore):
@@ -274,10 +266,10 @@ def test_a_new_kind_of_vector_store(instrumented: Recorded) -> None:
             return CHUNKS[:k]
 
     assert Mine(DeterministicFakeEmbedding(size=8)).similarity_search(query="q", k=2) == CHUNKS[:2]
-    assert [name for name, _ in instrumented.tree()] == ["retrieval Mine"]
+    assert [name for name, _ in traced_langchain.tree()] == ["retrieval Mine"]
 
 
-def test_a_class_that_refuses_to_change(instrumented: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_class_that_refuses_to_change(traced_langchain: Recorded, caplog: pytest.LogCaptureFixture) -> None:
     """A vector store whose methods cannot be wrapped is defined and works; a line in the log says that it is not
     traced."""
 
@@ -293,7 +285,7 @@ def test_a_class_that_refuses_to_change(instrumented: Recorded, caplog: pytest.L
 
     assert Mine(DeterministicFakeEmbedding(size=8)).similarity_search("q", k=1) == CHUNKS[:1]
     assert "Mine" in caplog.text
-    assert instrumented.spans == []
+    assert traced_langchain.spans == []
 
 
 def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: InMemoryVectorStore) -> None:

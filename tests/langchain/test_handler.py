@@ -6,7 +6,6 @@ import asyncio
 import copy
 import gc
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
 from uuid import uuid4
@@ -75,14 +74,6 @@ def handler(recorded: Recorded) -> RagtraceCallbackHandler:
 @pytest.fixture
 def config(handler: RagtraceCallbackHandler) -> Any:
     return {"callbacks": [handler]}
-
-
-@pytest.fixture
-def instrumented(recorded: Recorded) -> Iterator[Recorded]:
-    instrumentor = RagtraceLangChainInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
-    yield recorded
-    instrumentor.uninstrument()
 
 
 def roots(recorded: Recorded) -> int:
@@ -532,21 +523,21 @@ def test_handlers_with_other_settings_record_once(recorded: Recorded) -> None:
     assert recorded.tree() == RAG
 
 
-def test_instrumented(instrumented: Recorded) -> None:
+def test_instrumented(traced_langchain: Recorded) -> None:
     """The instrumentor needs no change in the application, in threads and tasks alike."""
     chain = make_chain()
     chain.invoke("a")
     chain.batch(["b", "c"])
     asyncio.run(chain.ainvoke("d"))
-    assert instrumented.tree() == RAG * 4
-    assert roots(instrumented) == 4
+    assert traced_langchain.tree() == RAG * 4
+    assert roots(traced_langchain) == 4
 
 
-def test_passed_and_instrumented(instrumented: Recorded) -> None:
+def test_passed_and_instrumented(traced_langchain: Recorded) -> None:
     """A handler passed by hand beside the instrumentor records once."""
-    handler = RagtraceCallbackHandler(instrumented.provider, True)
+    handler = RagtraceCallbackHandler(traced_langchain.provider, True)
     make_chain().invoke("q", {"callbacks": [handler]})
-    assert instrumented.tree() == RAG
+    assert traced_langchain.tree() == RAG
 
 
 def test_uninstrumented(recorded: Recorded) -> None:

@@ -1,4 +1,4 @@
-"""A secret that stands across a place where a text is cut leaves no half."""
+"""Texts are masked before they are cut, so that no half of a secret is exported."""
 
 from __future__ import annotations
 

@@ -81,6 +81,23 @@ def test_every_text_of_another_library_s_span_is_redacted() -> None:
     assert span.end_time is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("url.query", "question=hi&user=ada", "question=hi&user=[redacted]"),
+        ("url.full", "https://a.example/x?api_key=k3&page=2#top", "https://a.example/x?api_key=[redacted]&page=2#top"),
+        ("note", "the form has user=ada", "the form has user=ada"),
+    ],
+)
+def test_parameters_that_name_a_person_or_a_key_leave_addresses(name: str, value: str, kept: str) -> None:
+    """The parameter's name tells what its value is."""
+    provider, exporter = _provider()
+    attach(provider, redact_others=Sanitizer(mask_pii))
+    provider.get_tracer("httpx").start_span("GET", attributes={name: value}).end()
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {}) == {name: kept}
+
+
 def test_without_the_setting_they_are_untouched() -> None:
     """The application's own spans are its own, unless it says so."""
     provider, exporter = _provider()

@@ -127,7 +127,7 @@ def test_attributes_without_texts() -> None:
     ],
 )
 def test_addresses_without_texts(name: str, value: str, kept: str) -> None:
-    """The host and the plain words of a path stay; the route stands for the path where it is known."""
+    """The host and the plain words of a path stay. A known route replaces the path."""
     assert TextFilter().attributes({name: value}) == {name: kept}
     route = {"http.route": "/ask/{id}"}
     if "path" in name:

@@ -58,7 +58,7 @@ NONE = replace(ONLY_RANDOM, shares={})
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("values", "message"),
     [
         ({"quota": -1}, "quota is -1"),
         ({"quota": True}, "quota is True"),
@@ -68,24 +68,24 @@ NONE = replace(ONLY_RANDOM, shares={})
         ({"shares": {"topics": 0.1}}, "shares has 'topics'"),
     ],
 )
-def test_a_policy_that_cannot_be_is_refused(given: dict[str, object], said: str) -> None:
+def test_invalid_policies_are_refused(values: dict[str, object], message: str) -> None:
     """With the name of what is wrong."""
-    with pytest.raises(SettingError, match=said):
-        Policy(**given)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match=message):
+        Policy(**values)  # type: ignore[arg-type]
 
 
 def test_the_environment_says_the_policy() -> None:
     """Number by number; an invalid one is refused with its name."""
     assert load_policy(environ={}) == Policy()
-    given = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_SHARES": "random=0.5, worst=0.2"}
-    assert load_policy(environ=given) == Policy(quota=100, shares={"random": 0.5, "worst": 0.2})
-    for key, value, said in (
+    values = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_SHARES": "random=0.5, worst=0.2"}
+    assert load_policy(environ=values) == Policy(quota=100, shares={"random": 0.5, "worst": 0.2})
+    for key, value, message in (
         ("QUOTA", "many", "QUOTA is 'many'"),
         ("SHARES", "random=0.9,worst=0.2", "add up"),
         ("SHARES", "random=half", "random in .* is 'half'"),
         ("QUOTA", "1.5", "number"),
     ):
-        with pytest.raises(SettingError, match=said):
+        with pytest.raises(SettingError, match=message):
             load_policy(environ={f"RAGTRACE_CONSOLE_REVIEW_{key}": value})
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,10 @@ from langchain_core.runnables import RunnableLambda
 import ragtrace
 from ragtrace import plugins
 from ragtrace.evaluation import evaluator
+from ragtrace.live.pipeline import Pipeline
+from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.records import Evaluation, Trace
+from ragtrace.settings import Settings
 from ragtrace.testing import Capture, make_trace
 
 Start = Callable[..., ragtrace.Runtime]
@@ -236,3 +240,27 @@ def test_shutdown_in_a_forked_child_leaves_the_parent_alone(start: Start, tmp_pa
     assert ragtrace.flush(30)
     assert runtime.counts()["quick"].scored == 2
     assert spans.read_text().count("gen_ai.evaluation.quick.score") == 3
+
+
+class _Silent:
+    """Stands for a sender whose endpoint does not answer."""
+
+    undelivered = 0
+
+    def __init__(self) -> None:
+        self.seconds = -1.0
+
+    def close(self, timeout: float = 30.0) -> None:
+        """Waits for a part of the time it is given."""
+        self.seconds = timeout
+        time.sleep(timeout / 4)
+
+
+def test_senders_share_one_deadline_at_the_end() -> None:
+    """What the first waits is no longer there for the others, so that many silent endpoints cost no more than one."""
+    senders = [_Silent() for _ in range(3)]
+    first, *others = senders
+    parts = Parts(store=first, deliveries=others)  # type: ignore[arg-type]  # a delivery is closed as a store is
+    Runtime(Settings(enabled=False, frameworks=()), Pipeline(()), parts).close(1.0)
+    seconds = [each.seconds for each in senders]
+    assert 0.5 <= seconds[2] < seconds[1] < seconds[0] <= 1.0

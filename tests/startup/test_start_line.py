@@ -33,8 +33,8 @@ def test_init_says_what_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     runtime.flush(30)
     runtime.close(10)
     (line,) = [record.getMessage() for record in caplog.records if "shop (prod)" in record.getMessage()]
-    assert f"2 evaluators; {tmp_path}/spans.jsonl, http://127.0.0.1:9; texts leave, redacted" in line
-    assert line.endswith("; bleu_4 need a reference or constraints in the request's metadata")
+    assert f"evaluators: 2; {tmp_path}/spans.jsonl, http://127.0.0.1:9; texts leave, redacted" in line
+    assert line.endswith("; these need a request's reference or constraints: bleu_4")
     assert caplog.text.count("the evaluator breaks failed (ValueError)") == 1
     assert "secret" not in caplog.text
     assert "Ada" not in caplog.text

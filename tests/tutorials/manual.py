@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from langchain_core.embeddings import Embeddings
+from llama_index.core.base.embeddings.base import BaseEmbedding
+
 PASSAGES = {
     "m1": "The warranty of the coffee machine lasts two years from the day of purchase.",
     "m2": "Descale the machine every three months. Fill the tank with the descaler and press both buttons.",
@@ -19,3 +22,26 @@ def vector(text: str) -> list[float]:
     """The count of each known word; a little of everything keeps the cosine defined."""
     words = re.findall(r"[a-z]+", text.lower())
     return [words.count(word) + 0.01 for word in WORDS]
+
+
+class KnownWords(Embeddings):
+    """Embeds by counting the manual's words."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [vector(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        return vector(text)
+
+
+class KnownWordsOfNodes(BaseEmbedding):
+    """The same for LlamaIndex."""
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return vector(text)
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return vector(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return vector(query)

@@ -9,7 +9,6 @@ from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, dynamic_prompt
 from langchain.tools import tool
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnablePassthrough
@@ -23,7 +22,7 @@ from typing_extensions import TypedDict
 
 from tests.conftest import Recorded
 from tests.tutorials.conftest import ids
-from tests.tutorials.manual import ANSWER, PASSAGES, WARRANTY, vector
+from tests.tutorials.manual import ANSWER, PASSAGES, WARRANTY, KnownWords
 from tests.vendors.replies import Call, Reply
 from tests.vendors.server import Vendors
 
@@ -32,16 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
-
-
-class KnownWords(Embeddings):
-    """Embeds by counting the manual's words."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [vector(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return vector(text)
 
 
 @pytest.fixture

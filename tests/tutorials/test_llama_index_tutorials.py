@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.response_synthesizers import CompactAndRefine
@@ -18,7 +17,7 @@ from llama_index.llms.openai import OpenAI
 
 from tests.conftest import Recorded
 from tests.tutorials.conftest import ids
-from tests.tutorials.manual import ANSWER, PASSAGES, WARRANTY, vector
+from tests.tutorials.manual import ANSWER, PASSAGES, WARRANTY, KnownWordsOfNodes
 from tests.vendors.replies import Call, Reply
 from tests.vendors.server import Vendors
 
@@ -29,23 +28,10 @@ pytestmark = [
 ]
 
 
-class KnownWords(BaseEmbedding):
-    """Embeds by counting the manual's words."""
-
-    def _get_text_embedding(self, text: str) -> list[float]:
-        return vector(text)
-
-    def _get_query_embedding(self, query: str) -> list[float]:
-        return vector(query)
-
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return vector(query)
-
-
 @pytest.fixture
 def index(traced_llama_index: Recorded) -> VectorStoreIndex:
     nodes = [TextNode(text=text, id_=name, metadata={"page": name}) for name, text in PASSAGES.items()]
-    made = VectorStoreIndex(nodes, embed_model=KnownWords())
+    made = VectorStoreIndex(nodes, embed_model=KnownWordsOfNodes())
     traced_llama_index.clear()
     return made
 
