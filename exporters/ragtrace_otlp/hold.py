@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ragtrace import semconv
 from ragtrace.base.background import Background, after_fork
+from ragtrace.capture.span_writer import attributes_of
 from ragtrace.errors import log_failure
 from ragtrace.records import Evaluation
 from ragtrace_otlp.scores import ScoreFormat, score_attributes, without_content
@@ -82,7 +83,7 @@ class HoldProcessor(SpanProcessor):
         self._late_sink = late
         self._must_load = False
         self._closed = False
-        self._timer = Background("ragtrace-hold", self._expire)
+        self._worker = Background("ragtrace-hold", self._work)
         self._reset()
         after_fork(self._reset)
 
@@ -107,7 +108,7 @@ class HoldProcessor(SpanProcessor):
         with self._lock:
             if self._loaded_at == math.inf:
                 self._loaded_at = time.monotonic()
-        self._timer.wake()
+        self._worker.wake()
 
     # --- span processor --------------------------------------------------------------------------
 
@@ -120,15 +121,13 @@ class HoldProcessor(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Park a span that waits for its scores; pass any other on."""
-        attributes = span.attributes or {}
         context = span.context
         key = (context.trace_id, context.span_id) if context is not None else (0, 0)
         is_expected = bool(self._expected) and self._is_expected(key)
-        is_sampled = attributes.get(semconv.SAMPLED) is True
+        is_sampled = attributes_of(span).get(semconv.SAMPLED) is True
         if not (is_sampled or is_expected) or context is None or self._closed:
             self.inner.on_end(span)
             return
-        size = _size_of(span)
         surplus: list[_Parked] = []
         early = None
         with self._lock:
@@ -140,12 +139,9 @@ class HoldProcessor(SpanProcessor):
                     self._released += 1
                     self._remember(key)
                 else:
-                    self._spans[key] = _Parked(span, size, time.monotonic(), {} if is_sampled else None)
-                    self._bytes += size
+                    self._spans[key] = _Parked(span, 0, time.monotonic(), {} if is_sampled else None)
                     surplus = self._over_limits()
-            is_first = len(self._spans) == 1
-        if is_first:
-            self._timer.wake()
+                    self._worker.put(key)
         if closed:
             self.inner.on_end(span)
         elif early is not None:
@@ -158,7 +154,7 @@ class HoldProcessor(SpanProcessor):
         with self._lock:
             self._closed = True
         self._drain("dropped")  # no scores come any more
-        self._timer.close(0)
+        self._worker.close(0)
         self.inner.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -271,7 +267,24 @@ class HoldProcessor(SpanProcessor):
         for entry in left:
             self._leave_unscored(entry, status)
 
-    def _expire(self, _nothing: list[None]) -> float | None:
+    def _work(self, parked: list[_Key]) -> float | None:
+        """Measure the spans that were parked, which makes their deferred attributes, and let go what is too much."""
+        for key in parked:
+            with self._lock:
+                entry = self._spans.get(key)
+            if entry is None:
+                continue
+            size = _size_of(entry.span)
+            with self._lock:
+                if (entry := self._spans.get(key)) is not None:
+                    self._spans[key] = replace(entry, size=size)
+                    self._bytes += size
+                surplus = self._over_limits()
+            for each in surplus:
+                self._leave_unscored(each)
+        return self._expire()
+
+    def _expire(self) -> float | None:
         """Export the spans whose time is over; seconds until the next one's is. All are held equally long."""
         while True:
             with self._lock:

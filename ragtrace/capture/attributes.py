@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
-from opentelemetry.trace import Span, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode
 
 from ragtrace import semconv
 from ragtrace._version import __version__
@@ -26,14 +27,39 @@ from ragtrace.capture.message_attributes import message_texts, text_message, too
 from ragtrace.capture.model_messages import ModelMessage, PromptTemplate
 from ragtrace.capture.provider_replies import USAGE_ATTRIBUTES
 from ragtrace.capture.request import MODEL_CALLS, Run
+from ragtrace.capture.span_writer import defer_attributes
 
 _STRUCTURED = frozenset(
     {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.SYSTEM_INSTRUCTIONS, semconv.TOOL_DEFINITIONS}
 )
 """Attributes that are JSON on a span and structured on an event."""
+_WHOLE = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT})
 _MAX_VARIABLES = 10
 _MAX_VARIABLE = 1_000
 """Characters of a prompt's variable: the context is in the messages, too, and there it is whole."""
+
+
+def add_attributes(capture: ContentPolicy, run: Run, cancelled: bool, failed: Callable[[str], object]) -> None:
+    """Give the span of a run that ends its attributes, which are made when somebody reads them. `failed` is called
+    where they cannot be made: the span leaves without them. What is known only while the request is open is noted."""
+    calls = run.request.model_calls
+    if run.operation == semconv.OP_AGENT:
+        run.attributes.update(_usage_of_agent(run))
+    if calls and run.operation in _WHOLE and not run.failure and not cancelled:
+        run.finish_reason = calls[-1].finish_reason
+    if semconv.SAMPLED in run.attributes:  # the hold asks for it before the others are made
+        run.span.set_attribute(semconv.SAMPLED, run.attributes[semconv.SAMPLED])
+    # A copy: the run refers to its span, and what refers to itself waits for the garbage collector if nobody reads it.
+    ended = replace(run, span=INVALID_SPAN)
+
+    def make() -> Attributes:
+        try:
+            return span_attributes(capture, ended, cancelled)
+        except Exception:  # noqa: BLE001 a value that cannot be written costs neither the span nor its request
+            failed("attributes")
+            return {}
+
+    defer_attributes(run.span, make)
 
 
 def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attributes:
@@ -51,8 +77,6 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
         attributes[semconv.TIME_TO_FIRST_CHUNK] = max(0, run.first_chunk - run.started) / 1e9
     if cancelled:
         attributes[semconv.CANCELLED] = True
-    if run.operation == semconv.OP_AGENT:
-        attributes.update(_usage_of_agent(run))
     attributes.update(run.request.common)
     attributes.update(_content(capture, run, cancelled, documents))
     if capture.openinference:
@@ -236,8 +260,7 @@ def _texts(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool
         if query is not None:
             attributes[semconv.INPUT_MESSAGES] = text_message(capture, "user", query)
         if answer is not None:
-            last = run.request.model_calls[-1] if run.request.model_calls else run
-            reason = _reason(run, (), cancelled) if run.failure or cancelled else last.finish_reason or "stop"
+            reason = _reason(run, (), cancelled)
             attributes[semconv.OUTPUT_MESSAGES] = text_message(capture, "assistant", answer, reason)
     return attributes
 
@@ -282,16 +305,16 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
     )
 
 
-def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) -> None:
-    """Set the status and `error.type`. The message and the stack trace often quote the input, so they leave only where
-    content leaves, and through the same door."""
+def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) -> str:
+    """Set the status; returns `error.type`. The message and the stack trace often quote the input, so they leave only
+    where content leaves, and through the same door."""
     name = error if isinstance(error, str) else type(error).__name__
-    span.set_attribute(semconv.ERROR_TYPE, name)
     if capture.spans and not isinstance(error, str):
         span.set_status(Status(StatusCode.ERROR, capture.sanitizer.text(error, 500)))
         span.add_event("exception", capture.sanitizer.exception(error))
     else:
         span.set_status(Status(StatusCode.ERROR, name))
+    return name
 
 
 def context_of(span: Span) -> otel_context.Context:

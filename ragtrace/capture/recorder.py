@@ -23,14 +23,14 @@ from opentelemetry.trace import Span, SpanKind
 from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.capture import current, timing
-from ragtrace.capture.attributes import emit_inference, mark_failed, span_attributes
+from ragtrace.capture.attributes import add_attributes, emit_inference, mark_failed
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.capture.context_values import Provenance, describe
 from ragtrace.capture.failures import failures
 from ragtrace.capture.finish import complete, trace_of
 from ragtrace.capture.fragments import FRAGMENTS, is_request, note, release
 from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
-from ragtrace.capture.span_writer import redact_written, write_attributes
+from ragtrace.capture.span_writer import redact_written
 from ragtrace.errors import log_failure
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
@@ -302,9 +302,9 @@ class Recorder:
         if run.recording:
             try:
                 redact_written(run.span, run.title, self.capture.sanitizer)
-                write_attributes(run.span, span_attributes(self.capture, run, cancelled))
                 if error is not None:
-                    mark_failed(run.span, error, self.capture)
+                    run.attributes[semconv.ERROR_TYPE] = mark_failed(run.span, error, self.capture)
+                add_attributes(self.capture, run, cancelled, self.failed)
             except Exception:  # noqa: BLE001 a value that cannot be written costs neither the span nor its request
                 self.failed("attributes")
         finished = finished or _end_of(run)

@@ -1,7 +1,8 @@
-"""Writes attributes to a span without having the SDK clean each value a second time, and redacts what others wrote."""
+"""Gives a span attributes that are made when somebody reads them, and redacts what others wrote on it."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,20 +15,15 @@ from ragtrace.text.sanitizer import Sanitizer
 _PLAIN = frozenset({str, int, float, bool})
 
 
-def write_attributes(span: Span, attributes: Mapping[str, Any]) -> None:
-    """Set the attributes of an open span. Values are texts, numbers, truth values, or tuples of these.
-
-    The SDK checks each value again, which costs a third of what recording does. Where the span is the SDK's own, no
-    limit applies and every value is plain, they are put where the SDK puts them; otherwise its own method is called.
-    """
-    target = getattr(span, "_attributes", None)
-    if type(target) is BoundedAttributes and _takes(target, attributes):
-        lock = getattr(target, "_lock", None)
-        if lock is not None:
-            with lock:
-                target._dict.update(attributes)
-            return
-    span.set_attributes(attributes)
+def _put(target: BoundedAttributes, attributes: Mapping[str, Any]) -> None:
+    """The SDK checks each value again, which costs a third of what recording does. Where no limit applies and every
+    value is plain, they are put where the SDK puts them."""
+    if _takes(target, attributes):
+        with target._lock:
+            target._dict.update(attributes)
+    else:
+        for key, value in attributes.items():
+            target[key] = value
 
 
 def _takes(target: BoundedAttributes, attributes: Mapping[str, Any]) -> bool:
@@ -40,6 +36,55 @@ def _takes(target: BoundedAttributes, attributes: Mapping[str, Any]) -> bool:
         lists = (value for value in attributes.values() if type(value) is tuple)
         others = {type(item) for values in lists for item in values} - _PLAIN
     return not others
+
+
+class DeferredAttributes(BoundedAttributes):
+    """The attributes of a span that has ended. They are made when they are first read, usually in an exporter's thread:
+    the request does not wait until its texts are written out and redacted. A span processor that reads them in the
+    request's thread gets the same ones. The SDK's class reads its items from `_dict`."""
+
+    def __init__(self, written: BoundedAttributes, make: Callable[[], Mapping[str, Any]]) -> None:
+        """`make` returns what is added to the attributes that are `written` already. It must not raise."""
+        self.__dict__.update(vars(written))
+        self.written: dict[str, Any] = written._dict
+        """The attributes that can be read without making the others."""
+        self._make: Callable[[], Mapping[str, Any]] | None = make
+        self._make_lock = threading.RLock()
+
+    @property
+    def _dict(self) -> dict[str, Any]:  # type: ignore[override]
+        if self._make is not None:
+            with self._make_lock:
+                if self._make is not None:
+                    added = self._make()
+                    complete = BoundedAttributes(self.maxlen, None, immutable=False, max_value_len=self.max_value_len)
+                    _put(complete, {key: value for key, value in self.written.items() if key not in added})
+                    _put(complete, added)
+                    self.written = complete._dict
+                    self.dropped += complete.dropped
+                    self._make = None
+        return self.written
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def defer_attributes(span: Span, make: Callable[[], Mapping[str, Any]]) -> None:
+    """Have the attributes of a span that is about to end made when they are read; at once where the span is not the
+    SDK's own. Values are texts, numbers, truth values, or tuples of these."""
+    written = getattr(span, "_attributes", None)
+    if type(written) is BoundedAttributes:
+        span._attributes = DeferredAttributes(written, make)  # type: ignore[attr-defined]
+    else:
+        span.set_attributes(make())
+
+
+def attributes_of(span: Any) -> Any:
+    """What can be read of a span's attributes without making those that are deferred. The SDK's own mapping raises an
+    exception inside for every absent key, which costs ten times as much as the look-up in the dictionary below it."""
+    bounded = getattr(span, "_attributes", None)
+    attributes = bounded.written if isinstance(bounded, DeferredAttributes) else getattr(bounded, "_dict", None)
+    return attributes if isinstance(attributes, dict) else span.attributes or {}
 
 
 def redact_written(span: Span, title: str, sanitizer: Sanitizer) -> None:

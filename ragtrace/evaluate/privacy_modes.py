@@ -64,17 +64,18 @@ def _for_judge(settings: Settings, function: Callable[[str], str]) -> Settings:
 
 
 def _once(redact: Callable[[str], str]) -> Callable[[str], str]:
-    """The function with a memory: a question, an answer and a chunk are in many attributes of a request's spans. What
-    it raises is not remembered."""
-    recent: Recent[str] = Recent(_REMEMBERED)
+    """The function with a memory: a question, an answer and a chunk are in many attributes of a request's spans, and
+    names of models and tools are in every request. What it raises is not remembered."""
+    short: Recent[str] = Recent(_REMEMBERED_SHORT)
+    long: Recent[str] = Recent(_REMEMBERED)
 
     def redact_once(text: str) -> str:
-        return redact(text) if len(text) < _SHORT else recent.get((text,), lambda: redact(text))
+        return (short if len(text) < _SHORT else long).get((text,), lambda: redact(text))
 
     return redact_once
 
 
-_REMEMBERED = 128
+_REMEMBERED, _REMEMBERED_SHORT = 128, 1_024
 """Redacted texts: those of a few requests, at most 3 MB of ASCII."""
 _SHORT = 40
 """Characters: shorter texts, such as names and roles, would push the others out."""

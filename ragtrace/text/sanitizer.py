@@ -60,7 +60,7 @@ class Sanitizer:
     """How texts are prepared before they leave. No method raises."""
 
     redact: Callable[[str], str] | None = None
-    """Applied to every text. It runs in the request's thread."""
+    """Applied to every text, in the thread that reads a span's attributes: usually an exporter's."""
     max_chars: int = 16_384
     """Characters of one text that are kept."""
     identify: Callable[[str], str] | None = None

@@ -58,6 +58,7 @@ class Bench:
         self.tracer.start_span(f"child of {name}", set_span_in_context(span)).end()
         span.set_attributes({**attributes, semconv.SAMPLED: sampled})
         span.end()
+        self.hold._worker.flush()
         context = span.get_span_context()
         return Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES, cause="unsupported")
 
@@ -305,7 +306,7 @@ def test_the_holds_time_begins_when_the_models_are_loaded() -> None:
     bench = Bench(HoldLimits(seconds=0.01))
     bench.hold.wait_for_models()
     bench.root("early")
-    assert bench.hold._expire([]) > 50  # type: ignore[operator]
+    assert bench.hold._expire() > 50  # type: ignore[operator]
     assert bench.statuses() == {}
     bench.hold.begin()
     bench.root("later")
@@ -357,15 +358,15 @@ class Failing(SpanProcessor):
 def test_a_shutdown_while_a_root_ends_leaves_no_span_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A root that ends while the hold shuts down leaves all the same."""
     bench = Bench()
-    size_of = ragtrace_otlp.hold._size_of
+    attributes_of = ragtrace_otlp.hold.attributes_of
 
-    def in_between(span: Any) -> int:
-        monkeypatch.setattr(ragtrace_otlp.hold, "_size_of", size_of)
-        bench.hold._closed = True
-        bench.hold._drain()
-        return size_of(span)
+    def in_between(span: Any) -> Any:
+        if span.name == "root":
+            bench.hold._closed = True
+            bench.hold._drain()
+        return attributes_of(span)
 
-    monkeypatch.setattr(ragtrace_otlp.hold, "_size_of", in_between)
+    monkeypatch.setattr(ragtrace_otlp.hold, "attributes_of", in_between)
     bench.root()
     assert set(bench.out()) == {"child of root", "root"}
 
@@ -391,6 +392,7 @@ def test_lists_and_events_count_as_bytes() -> None:
     span = bench.tracer.start_span("big", attributes={semconv.SAMPLED: True, "list": ["x" * 500_000] * 2})
     span.add_event("e", {"text": "y" * 1_000_000})
     span.end()
+    bench.hold._worker.flush()
     assert 2_000_000 < bench.hold.stats().held_bytes < 2_100_000
 
 

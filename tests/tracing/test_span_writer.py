@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import threading
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
-from ragtrace.capture.span_writer import write_attributes
+from ragtrace import semconv
+from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.span_writer import attributes_of, defer_attributes
+from ragtrace.text.sanitizer import Sanitizer
 
 PLAIN = {"text": "a", "count": 1, "share": 0.5, "on": True, "names": ("a", "b"), "none": ()}
 
@@ -32,12 +39,39 @@ def test_a_span_has_what_the_sdk_would_give_it(limits: SpanLimits | None, attrib
         tracer.start_span("a", attributes={"text": "before"}),
         tracer.start_span("a", attributes={"text": "before"}),
     )
-    write_attributes(ours, attributes)
+    defer_attributes(ours, lambda: attributes)
+    assert dict(attributes_of(ours)) == dict(theirs.attributes)  # type: ignore[attr-defined]
     theirs.set_attributes(attributes)
     assert dict(ours.attributes) == dict(theirs.attributes)  # type: ignore[attr-defined]
     assert ours.dropped_attributes == theirs.dropped_attributes  # type: ignore[attr-defined]
 
 
+def test_redaction_is_no_work_of_the_request() -> None:
+    """Texts are redacted in the thread that exports, once for each text, and no processor sees them before."""
+    threads: list[str] = []
+
+    def redact(text: str) -> str:
+        threads.append(threading.current_thread().name)
+        return text.replace("Ada", "[name]")
+
+    out, provider = io.StringIO(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(out=out)))
+    recorder = Recorder(provider, capture=ContentPolicy(spans=True, sanitizer=Sanitizer(redact)))
+    run = recorder.start("root", None, semconv.OP_WORKFLOW, "chain")
+    assert run is not None
+    run.query, run.answer, threads[:] = "I am Ada.", "Hello Ada.", []
+    recorder.end("root", error=ValueError("Ada"))
+    here = threading.current_thread().name
+    assert threads == [here] * 3, "of an exception: status, message, stack"
+    flush = threading.Thread(target=provider.force_flush)  # the SDK exports in the thread that flushes
+    flush.start()
+    flush.join()
+    assert "Ada" not in out.getvalue()
+    assert out.getvalue().count("[name]") >= 4
+    assert threads[3:]
+    assert here not in threads[3:]
+
+
 def test_a_span_that_does_not_record_takes_nothing() -> None:
     """A span of another kind is left to its own method."""
-    write_attributes(NonRecordingSpan(SpanContext(1, 2, is_remote=False)), PLAIN)
+    defer_attributes(NonRecordingSpan(SpanContext(1, 2, is_remote=False)), lambda: PLAIN)

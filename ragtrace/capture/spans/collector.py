@@ -21,10 +21,11 @@ from opentelemetry.trace import SpanKind
 from ragtrace import semconv
 from ragtrace.base.background import Background, Bounds, after_fork
 from ragtrace.capture.request import MODEL_CALLS
+from ragtrace.capture.span_writer import attributes_of
 from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.assembly import CONTAINERS, RequestSpans, requests_in, trace_from
 from ragtrace.capture.spans.duplicates import Duplicates
-from ragtrace.capture.spans.open_spans import LocalTrace, OpenSpan, SpanKey, attributes_of, is_below, scope_of
+from ragtrace.capture.spans.open_spans import LocalTrace, OpenSpan, SpanKey, is_below, scope_of
 from ragtrace.capture.spans.span_facts import facts_of, operation_of
 from ragtrace.capture.spans.span_record import SpanRecord, record_of
 from ragtrace.records import Trace

@@ -41,14 +41,6 @@ def scope_of(span: Any) -> str:
     return scope.name if scope is not None else ""
 
 
-def attributes_of(span: Any) -> Any:
-    """A span's attributes for looking up. The SDK's own mapping raises an exception inside for every absent key, which
-    costs ten times as much as the look-up in the dictionary below it."""
-    bounded = getattr(span, "_attributes", None)
-    attributes = getattr(bounded, "_dict", None)
-    return attributes if isinstance(attributes, dict) else span.attributes or {}
-
-
 def is_below(node: OpenSpan, root: OpenSpan) -> bool:
     """Whether one span is below another."""
     above = node.above
