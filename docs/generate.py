@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +18,61 @@ RECORD: dict[str, dict[str, Any]] = json.loads((DOCS.parent / "benchmarks" / "th
 SHARES = ("good_failing", "recall")
 
 
-_COSTS = {
-    "text_checks": "no model",
-    "overlap": "no model",
-    "lexical": "no model",
-    "steps": "no model",
-    "privacy": "no model; `contact_information` one pass of the embedded name model over the answer and each chunk",
-    "language_match": "one look-up in a language identifier for each text",
-    "similarity": "sentence embeddings of the texts; chunks that recur are remembered",
-    "composite": "that of the checks or embeddings that it is made of",
-    "entities": "one pass of the embedded name model over the reference",
-    "groundedness": "the groundedness model over answer and chunks, once for all its checks; chunks are remembered",
-    "references": "the groundedness model over each pair of texts that it compares",
-    "safety": "one embedding of each sentence, shared by all checks of this kind",
-    "likelihood": "one pass of a causal language model over the texts, two for texts that are compared both ways",
-    "judge_ratios": "one request to the judge; forms that need the same claims share it",
-    "critics": "one request to the judge",
-    "g_eval": "one request to the judge, and one more for the steps of new criteria; eleven without log-probabilities",
-    "cascade": "the local check, and one request to the judge where that is in doubt",
+_KINDS = {
+    "code": ("any", "no model"),
+    "word overlap": ("any with blanks between words", "no model"),
+    "word statistics": ("English; else `not_applicable`", "no model"),
+    "patterns": (
+        "any; several European languages for words beside a value; English for names",
+        "no model; `contact_information` takes one pass of the embedded name model over the answer and each chunk",
+    ),
+    "language identifier": (
+        "176; `not_applicable` where a text is too short to tell",
+        "one look-up for each text",
+    ),
+    "embeddings": ("English", "sentence embeddings of the texts; chunks that recur are remembered"),
+    "composite": ("English", "that of the checks or embeddings that it is made of"),
+    "name model": ("English", "one pass of the embedded name model over the reference"),
+    "reader": (
+        "English; else `not_applicable`",
+        "the [reader](models/reader.md) over answer and chunks, once for all of this kind; chunks are remembered",
+    ),
+    "reader, pairs": ("English; else `not_applicable`", "the reader over each pair of texts that it compares"),
+    "sentence classifier": (
+        "English; insults also in nine other languages, refusals in eight",
+        "one embedding of each sentence, shared by all of this kind",
+    ),
+    "language model": (
+        "those of the language model",
+        "one pass of a causal language model over the texts, two for texts that are compared both ways",
+    ),
+    "judge": ("those of the judge", "one request to the judge, unless the entry says another number"),
+}
+"""Languages and cost of each kind of evaluators."""
+_MODULE_KINDS = {
+    "text_checks": "code",
+    "steps": "code",
+    "overlap": "word overlap",
+    "lexical": "word statistics",
+    "privacy": "patterns",
+    "language_match": "language identifier",
+    "similarity": "embeddings",
+    "composite": "composite",
+    "entities": "name model",
+    "groundedness": "reader",
+    "references": "reader, pairs",
+    "safety": "sentence classifier",
+    "likelihood": "language model",
+    "judge_ratios": "judge",
+    "critics": "judge",
+    "g_eval": "judge",
 }
 _OWN_COSTS = {
-    "judge": "one request to the judge; a second one about the context where the answer fails",
-    "ragas_judge": "four requests to the judge",
-    **{f"critic_{c}": "three requests to the judge" for c in (
-        "harmful", "malicious", "bias", "toxic", "hateful", "sexual", "violent", "insensitive", "self_harm",
-        "manipulative",
-    )},
-}  # fmt: skip
-
-
-def cost(name: str) -> str:
-    """What an evaluator takes for a trace, in words."""
-    module = plugins.BUILT_IN[name].partition(":")[0].rpartition(".")[2]
-    return _OWN_COSTS.get(name, _COSTS[module])
+    "judge": "a second request about the context where the answer fails",
+    "g_eval": "one more request for the steps of new criteria; eleven without log-probabilities",
+    "ragas_judge": "four requests",
+    "critic": "three requests",
+}
 
 
 def measured(row: dict[str, Any]) -> list[str]:
@@ -97,22 +120,6 @@ _GROUPS = {
 }
 """Evaluators by what they answer. A name includes its `_judge` and `_cascade` forms; `gptscore` includes all
 evaluators that begin so."""
-_LANGUAGES = {
-    "text_checks": "any",
-    "overlap": "any with blanks between words",
-    "lexical": "English; else `not_applicable`",
-    "steps": "any",
-    "privacy": "patterns: any; words beside a value: several European languages; names: English",
-    "language_match": "176; `not_applicable` where a text is too short to tell",
-    "similarity": "English",
-    "composite": "English",
-    "entities": "English",
-    "groundedness": "English; else `not_applicable`",
-    "references": "English; else `not_applicable`",
-    "safety": "English; insults also in nine other languages, refusals in eight",
-    "likelihood": "those of the language model",
-    "cascade": "the local check's; the judge's where it is asked",
-}
 _STARTS = (
     (
         "a support bot over manuals",
@@ -170,13 +177,12 @@ def evaluators_page() -> str:
         f"{len(ideas)} ideas, {len(plugins.builtin_names())} names. An idea may have several forms, each an evaluator:",
         "",
         "- its own name: by `code`, without a model, or by an embedded `model`;",
-        "- `NAME_judge`: by the LLM that [`judge_model`](judge.md) names, in the languages of that model. One request,",
-        "  shared by forms that need the same claims, unless the entry says another number;",
+        "- `NAME_judge`: by the LLM that [`judge_model`](judge.md) names; forms with the same claims share a request;",
         "- `NAME_cascade`: the local form, and the judge where its value is nearer to the threshold than the setting",
         "  `cascade_band`, less where the judge's budget runs short. The score's method says which of them answered.",
         "",
         "A score of 1 is best and 0 worst, and `pass` is a score at the threshold or above, unless the entry says that",
-        "lower is better.",
+        "lower is better. Shares of good and bad rows that fail are measured on [labelled data](quality.md).",
         "",
         "## Which five do I want?",
         "",
@@ -186,7 +192,17 @@ def evaluators_page() -> str:
         "",
         "Without a setting these run: " + ", ".join(_link(name) for name in plugins.DEFAULT_SUITE) + ".",
         "Alerts page on `faithfulness` as shipped. Where it is not among yours, [name another one](howto/alerts.md).",
-        "[Write your own](howto/evaluator.md) · [how good they are](quality.md) · [the judge](judge.md)",
+        "You can also [write your own](howto/evaluator.md).",
+        "",
+        "## Kinds",
+        "",
+        "Languages and cost depend on the kind. An entry names its local form's; `_judge` forms have the kind judge.",
+        "",
+        "| kind | languages | cost of a trace |",
+        "|---|---|---|",
+        *(f"| {kind} | {languages} | {cost} |" for kind, (languages, cost) in _KINDS.items()),
+        "",
+        "Sources: *H2O* is H2O Eval Studio, *Ejento* Ejento's evaluation metrics, *guide* the RAG evaluation guide.",
         "",
     ]
     for title in _GROUPS:
@@ -220,30 +236,93 @@ def _entry(rows: list[dict[str, Any]]) -> list[str]:
     """An idea: what it measures, its forms, and what they share."""
     first = next((row for row in rows if row["method"] != "judge"), rows[0])
     name = first["name"]
-    module = plugins.BUILT_IN[name].partition(":")[0].rpartition(".")[2]
-    is_family = len({row["name"].removesuffix("_cascade").removesuffix("_judge") for row in rows}) > 1
-    lines = [f"### `{_anchor(_idea(name))}`", ""]
-    has_own = not is_family or name == _anchor(_idea(name))
-    lines += [str(first["description"]), ""] if has_own else []
-    lines += [_form(row, first, described=is_family and not (has_own and row is first)) for row in rows]
-    facts = [f"needs {', '.join(first['needs'])}", f"languages: {_LANGUAGES.get(module, 'those of the judge')}"]
-    lines += ["", f"{'; '.join(facts)}; cost: {cost(name)}. Source: {first['source']}.", ""]
-    lines[-2] = lines[-2][0].upper() + lines[-2][1:]
-    return lines
+    idea = _anchor(_idea(name))
+    lines = [f"### `{idea}`", ""]
+    is_family = len({_base(row) for row in rows}) > 1
+    has_own = not is_family or name == idea
+    if has_own:
+        lines += [str(first["description"]), ""]
+    described = [row for row in rows if is_family and not _is_form(row) and not (has_own and row is first)]
+    before, texts, after = _shared([_first_sentence(row) for row in described])
+    if before or after:
+        text = " ".join([before] * bool(before) + ["…"] * any(texts)) + after
+        lines += [f"The others: {text[0].lower()}{text[1:]}" if has_own else text, ""]
+    own = {row["name"]: text for row, text in zip(described, texts, strict=True)}
+    facts = {row["name"]: _facts(row) for row in rows}
+    common = [fact for fact in facts[name] if len(rows) > 1 and all(fact in each for each in facts.values())]
+    for row in rows:
+        text = f": {own[row['name']]}" if own.get(row["name"]) else ""
+        mine = ", ".join(fact for fact in facts[row["name"]] if fact not in common)
+        needs = "" if row["needs"] == first["needs"] else f"; needs {', '.join(row['needs'])}"
+        cost = f"; {_OWN_COSTS[row['name']]}" if _is_form(row) and row["name"] in _OWN_COSTS else ""
+        lines.append("".join([f"- `{row['name']}`{text}", f" ({mine})" * bool(mine), *measured(row), needs, cost]))
+    kind = _MODULE_KINDS[plugins.BUILT_IN[name].partition(":")[0].rpartition(".")[2]]
+    shared = [", ".join(common)] if common else []
+    shared += [f"needs {', '.join(first['needs'])}"] if first["needs"] else []
+    shared += [f"kind: {kind}"] + ([_OWN_COSTS[idea]] if idea in _OWN_COSTS else [])
+    text = "; ".join(shared)
+    return [*lines, "", f"{text[0].upper()}{text[1:]}. Source: {_source(first['source'])}.", ""]
 
 
-def _form(row: dict[str, Any], first: dict[str, Any], described: bool) -> str:
-    """A form of an idea in one line; of a family, with what it says unless it is the form of another."""
-    is_form = row["name"].endswith(("_judge", "_cascade")) and row["name"] != "ragas_judge"
-    text = re.split(r"(?<=\.)\s", " ".join(row["description"].split()))[0].rstrip(".") if described else ""
-    what = f": {text}" if text and not is_form else ""
-    high = "" if row["range"] == [0.0, 1.0] else f", {row['range'][0]:g} to {row['range'][1] or '∞'}"
-    lower = ", lower is better" if row["direction"] == "lower" else ""
-    threshold = "no threshold" if row["threshold"] is None else f"threshold {row['threshold']:g}"
-    needs = [] if row["needs"] == first["needs"] else [f"; needs {', '.join(row['needs'])}"]
-    own = [f"; {_OWN_COSTS[row['name']]}"] if is_form and row["name"] in _OWN_COSTS else []
-    parts = [f"{row['method']}{high}{lower}", threshold, f"version {row['version']}"]
-    return "".join([f"- `{row['name']}`{what} ({', '.join(parts)})", *measured(row), *needs, *own])
+def _base(row: dict[str, Any]) -> str:
+    return str(row["name"]).removesuffix("_cascade").removesuffix("_judge")
+
+
+def _is_form(row: dict[str, Any]) -> bool:
+    """Whether an evaluator is the judge's or the cascade's form of another one."""
+    return str(row["name"]).endswith(("_judge", "_cascade"))
+
+
+def _first_sentence(row: dict[str, Any]) -> str:
+    """The first sentence of a description; BLEU-N in place of the number that the name has."""
+    text = re.split(r"(?<=\.)\s", " ".join(row["description"].split()))[0].rstrip(".")
+    return re.sub(r"(?<=BLEU-)\d|\d(?=-grams)", "N", text)
+
+
+def _shared(texts: list[str]) -> tuple[str, list[str], str]:
+    """The words with which all texts begin and end, and what is left of each, where there are three texts or more.
+
+    What is quoted stays whole, and the common end begins with "of" or a colon.
+    """
+    if len(texts) < 3:
+        return "", texts, ""
+    words = [text.replace(": ", " : ").split() for text in texts]
+    start = _begin_alike(words)
+    start = next((i for i, word in enumerate(words[0][:start]) if word.startswith("“")), start)
+    end = _begin_alike([each[start:][::-1] for each in words])
+    end = next((n for n in range(end, 0, -1) if words[0][-n] in ("of", ":")), 0)
+    left = [" ".join(each[start : len(each) - end]) for each in words]
+    before, after = " ".join(words[0][:start]), " ".join(words[0][len(words[0]) - end :])
+    before, *left, after = (part.replace(" : ", ": ") for part in (before, *left, f" {after}." if after else ""))
+    return before, left, after
+
+
+def _begin_alike(lists: list[list[str]]) -> int:
+    """With how many equal words all lists begin."""
+    return len([*takewhile(lambda column: len(set(column)) == 1, zip(*lists, strict=False))])
+
+
+def _facts(row: dict[str, Any]) -> list[str]:
+    """Method, range, direction, threshold and version, as far as the name of the form does not say them."""
+    facts = [] if _is_form(row) else [row["method"]]
+    facts += [] if row["range"] == [0.0, 1.0] else [f"{row['range'][0]:g} to {row['range'][1] or '∞'}"]
+    facts += ["lower is better"] if row["direction"] == "lower" else []
+    facts += ["no threshold" if row["threshold"] is None else f"threshold {row['threshold']:g}"]
+    return [*facts, f"version {row['version']}"]
+
+
+_SHORT_SOURCES = {
+    "H2O Eval Studio": "H2O",
+    "Ejento evaluation metrics": "Ejento",
+    "RAG evaluation guide": "guide",
+    " Evaluator": "",
+}
+
+
+def _source(text: str) -> str:
+    for long, short in _SHORT_SOURCES.items():
+        text = text.replace(long, short)
+    return text
 
 
 _TASKS = {
@@ -312,9 +391,11 @@ _TEXTS = {
 _MODES = {
     "off": "Texts leave as they are.",
     "pii": "Personal data and secrets leave as their kind.",
-    "names": "Names of people and home addresses, too. A model finds them; it needs the extra `models`.",
-    "hash": "As `pii`; email addresses and ids of users and sessions leave as keyed hashes, which can be joined.",
-    "metadata_only": "No content leaves, whatever `capture_content` says. Other texts leave as with `pii`.",
+    "names": "Names of people and home addresses are replaced, too. A model finds them; it needs the extra `models`.",
+    "hash": "Email addresses and ids of users and sessions leave as keyed hashes, which can be joined.",
+    "metadata_only": (
+        "No question, chunk, prompt or answer leaves, whatever `capture_content` says. Other texts leave as with `pii`."
+    ),
 }
 
 
@@ -324,37 +405,50 @@ def redaction_page() -> str:
         "# What leaves: before and after",
         "",
         "[Privacy](../privacy.md) says what each mode finds and misses, and what it costs. Without `capture_content`,",
-        "no question, chunk, prompt or answer leaves in any mode. This is what leaves with `capture_content=True`:",
+        "no question, chunk, prompt or answer leaves in any mode. This is what leaves with `capture_content=True`. The",
+        "modes after `pii` show only the texts that leave otherwise than there.",
     ]
+    leaves = {mode: _redacted(mode) for mode in _MODES}
     for mode, meaning in _MODES.items():
-        lines += ["", f'## `redact = "{mode}"`', "", meaning, "", "| | leaves as |", "|---|---|"]
-        with tempfile.TemporaryDirectory() as folder:
-            key = Path(folder) / "key"
-            key.write_text("of these examples alone", encoding="utf-8")
-            settings = Settings(redact=mode, redact_key=str(key) if mode == "hash" else "")
-            _, sanitizer = redact_texts(settings)
-        for what, text in _TEXTS.items():
-            leaves = mode != "metadata_only" or what == "an exception"
-            lines.append(f"| {what} | {f'`{sanitizer.text(text)}`' if leaves else 'does not leave'} |")
-        lines.append(f"| the user id `ada@acme.com` | `{sanitizer.identifier('ada@acme.com')}` |")
+        lines += ["", f'## `redact = "{mode}"`', "", meaning]
+        others = {} if mode in ("off", "pii") else leaves["pii"]
+        rows = {what: text for what, text in leaves[mode].items() if others.get(what) != text}
+        if rows:
+            lines += ["", "| | leaves as |", "|---|---|", *(f"| {what} | `{text}` |" for what, text in rows.items())]
     return "\n".join([*lines, "", _MADE])
 
 
+def _redacted(mode: str) -> dict[str, str]:
+    """The texts that leave in a mode, as they leave."""
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder) / "key"
+        key.write_text("of these examples alone", encoding="utf-8")
+        _, sanitizer = redact_texts(Settings(redact=mode, redact_key=str(key) if mode == "hash" else ""))
+    texts = {what: text for what, text in _TEXTS.items() if mode != "metadata_only" or what == "an exception"}
+    leaves = {what: sanitizer.text(text) for what, text in texts.items()}
+    return {**leaves, "the user id `ada@acme.com`": sanitizer.identifier("ada@acme.com")}
+
+
 def runbooks_page() -> str:
-    """The list of the runbooks: each alert with the first sentence of what it means."""
+    """The list of the runbooks: each alert with its severities and the first sentence of what it means."""
+    severities: dict[str, list[str]] = {}
+    for file in sorted((DOCS.parent / "grafana" / "rules").glob("*.yml")):
+        for alert, severity in re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", file.read_text("utf-8"), re.DOTALL):
+            if severity not in severities.setdefault(alert, []):
+                severities[alert].append(severity)
     lines = [
         "# Runbooks",
         "",
-        "Each alert has a page: what it means, what to look at, what usually causes it, and",
-        "what to do.",
+        "A runbook says what its alert means, what to look at, and what to do. [How good the alerts are](alerts.md):",
+        "how soon they fire, and what they miss.",
         "",
-        "| alert | what it means |",
-        "|---|---|",
+        "| alert | severity | what it means |",
+        "|---|---|---|",
     ]
     for page in sorted((DOCS / "runbooks").glob("Ragtrace*.md")):
-        meaning = page.read_text(encoding="utf-8").partition("## What it means\n\n")[2].splitlines()[0]
-        first = re.split(r"(?<=[.:]) ", meaning)[0].rstrip(":.")
-        lines.append(f"| [{page.stem}](runbooks/{page.name}) | {first} |")
+        meaning = page.read_text(encoding="utf-8").partition("## What it means\n\n")[2].partition("\n\n")[0]
+        first = re.split(r"(?<=[.:])\s", meaning)[0].replace("\n", " ").rstrip(":.")
+        lines.append(f"| [{page.stem}](runbooks/{page.name}) | {', '.join(severities[page.stem])} | {first} |")
     return "\n".join([*lines, "", _MADE])
 
 
