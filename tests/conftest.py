@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from ragtrace.capture.content import ContentPolicy
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from tests.databases import migrated_file, postgresql, shared_store, store, store_url  # noqa: F401 fixtures for stores
@@ -122,6 +123,16 @@ def _nothing_goes_wrong_inside(caplog: pytest.LogCaptureFixture) -> Iterator[Non
         yield
     failed = [r for r in caplog.get_records("call") if r.name == "ragtrace.capture.recorder"]
     assert not failed, [r.getMessage() + str(r.exc_info) for r in failed]
+
+
+@pytest.fixture(autouse=True)
+def _both_dialects(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adapters are tested with OpenInference's attributes, too: `test_dialect.py` has the spans without them."""
+    if request.path.parent.name in {"langchain", "llama_index", "vendors", "scenarios"}:
+        of = ContentPolicy.of
+        monkeypatch.setattr(
+            ContentPolicy, "of", lambda content=None, **more: of(content, **({"openinference": True} | more))
+        )
 
 
 @pytest.fixture

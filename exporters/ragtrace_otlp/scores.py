@@ -18,7 +18,7 @@ _EVIDENCE = 40
 class ScoreFormat:
     """How scores are written on spans and events."""
 
-    openinference: bool = True
+    openinference: bool = False
     explanations: bool = False
     """Explanations may quote the answer, so they leave only where content may leave."""
     sanitizer: Sanitizer = field(default_factory=Sanitizer)

@@ -81,13 +81,10 @@ class EvaluationSpanSink:
         )
         _lift_limit(span)
         span.set_attributes(score_attributes(evaluation, self._form))
-        span.set_attributes(
-            {
-                semconv.PROBABILITY: evaluation.trace.sampling_probability,
-                semconv.OPERATION: semconv.OP_EVALUATION,
-                semconv.OI_KIND: semconv.OI_KINDS[semconv.OP_EVALUATION],
-            }
-        )
+        span.set_attribute(semconv.PROBABILITY, evaluation.trace.sampling_probability)
+        span.set_attribute(semconv.OPERATION, semconv.OP_EVALUATION)
+        if self._form.openinference:
+            span.set_attribute(semconv.OI_KIND, semconv.OI_KINDS[semconv.OP_EVALUATION])
         errors = [score.error for score in evaluation.scores if score.label != NOT_APPLICABLE]
         if all(errors):
             span.set_status(Status(StatusCode.ERROR, self._form.sanitizer.text(str(errors[0]), 256)))

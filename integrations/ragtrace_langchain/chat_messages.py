@@ -70,7 +70,7 @@ def _calls(message: Any, extra: Mapping[str, Any]) -> list[ToolCallPart]:
                 calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments"), call.get("id")))
     function = extra.get("function_call")
     if isinstance(function, Mapping):
-        calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments"), kind="function"))
+        calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments")))
     return calls
 
 

@@ -106,7 +106,7 @@ def _is_block(item: Any) -> bool:
         return False
 
 
-def read_reply(run: Run, response: Any, openinference: bool) -> None:
+def read_reply(run: Run, response: Any) -> None:
     """Reads an LLMResult into the run: text, tool calls, tokens, finish reason, model."""
     generations = getattr(response, "generations", None) or [[]]
     generation = generations[0][0] if generations[0] else None
@@ -135,7 +135,7 @@ def read_reply(run: Run, response: Any, openinference: bool) -> None:
             run.attributes[semconv.RESPONSE_ID] = identity
             break
     counts = token_counts(getattr(message, "usage_metadata", None)) or token_counts(meta)
-    write_counts(run.attributes, counts, openinference)
+    write_counts(run, counts)
 
 
 def is_control_flow(error: BaseException) -> bool:

@@ -126,8 +126,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         else:
             origin = conversion.origin(tags, metadata)
         run = self._recorder.start(run_id, parent, operation, name, target=target, owner=self, **origin)
-        if run is not None and above is not None and self._recorder.capture.openinference:
-            run.attributes.update(graphs.node_attributes(metadata))
+        if run is not None and above is not None:
+            run.extra.update(graphs.node_attributes(metadata))
         return run
 
     def _is_recorded_elsewhere(self, run_id: Hashable, parent: Hashable | None) -> bool:
@@ -300,11 +300,12 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "model")
         parameters, capture = kwargs.get("invocation_params") or {}, self._recorder.capture
-        attributes = model_attributes(serialized, metadata, parameters, capture.openinference)
+        attributes, extra = model_attributes(serialized, metadata, parameters)
         model = attributes.get(semconv.REQUEST_MODEL)
         run = self._start(run_id, parent, operation, name, kwargs, model)
         if run is not None:
             run.attributes.update(attributes)
+            run.extra.update(extra)
             run.prompt = run.request.prompts.pop(parent, None)
             run.tools = tools_of(parameters) if capture.spans or capture.events else ()
             # LangChain configures each step with metadata; the prompt's version is set on the model's call.
@@ -326,7 +327,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
             _read_question(run)
-            conversion.read_reply(run, response, self._recorder.capture.openinference)
+            conversion.read_reply(run, response)
         self._recorder.end(run_id)
 
     @_quiet
@@ -377,7 +378,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, kwargs)
         if run is not None:
             run.tools = [tool_of(serialized, name)]
-            read_call(run, input_str, kwargs, self._recorder.capture.openinference)
+            read_call(run, input_str, kwargs)
 
     @_quiet
     def on_tool_end(self, output: Any, *, run_id: Hashable, **kwargs: Any) -> None:

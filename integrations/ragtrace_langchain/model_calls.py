@@ -18,22 +18,22 @@ _MODEL_ID = re.compile(r"model_id='([^']+)'")
 
 
 def model_attributes(
-    serialized: Any, metadata: Mapping[str, Any], parameters: Mapping[str, Any], openinference: bool
-) -> Attributes:
-    """Returns a model's attributes before it answers. Parameters are read by name only: others may hold credentials."""
+    serialized: Any, metadata: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> tuple[Attributes, Attributes]:
+    """Returns a model's attributes before it answers, and those that only OpenInference has. Parameters are read by
+    name only: others may hold credentials."""
     attributes: Attributes = {}
     model = metadata.get("ls_model_name") or _model_of(parameters, serialized)
     if isinstance(model, str) and model:
         attributes[semconv.REQUEST_MODEL] = model
-        if openinference:
-            attributes[semconv.OI_MODEL] = model
     provider = metadata.get("ls_provider") or _provider_of(parameters)
-    attributes.update(provider_attributes(provider, openinference))
+    attributes.update(provider_attributes(provider))
     standard = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
-    attributes.update(request_attributes((parameters, standard), attributes.get(semconv.REQUEST_MODEL), openinference))
+    settings, extra = request_attributes((parameters, standard), attributes.get(semconv.REQUEST_MODEL))
+    attributes.update(settings)
     own = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
     attributes.update(server_attributes((parameters, own if isinstance(own, Mapping) else {})))
-    return attributes
+    return attributes, extra
 
 
 def _model_of(parameters: Mapping[str, Any], serialized: Any) -> Any:

@@ -13,14 +13,12 @@ from ragtrace_langchain.conversion import text_of
 from ragtrace_langchain.documents import documents_of_tool
 
 
-def read_call(run: Run, text: Any, kwargs: Mapping[str, Any], openinference: bool) -> None:
+def read_call(run: Run, text: Any, kwargs: Mapping[str, Any]) -> None:
     """Reads a tool's arguments, as JSON where LangChain passes them (`text` is Python's form of them), and its call."""
     arguments = kwargs.get("inputs")
     run.query = sendable(arguments) if isinstance(arguments, dict) else text_of(text)
     run.attributes[semconv.TOOL_NAME] = run.name
     run.attributes[semconv.TOOL_TYPE] = "function"
-    if openinference:
-        run.attributes[semconv.OI_TOOL_NAME] = run.name
     if call_id := kwargs.get("tool_call_id"):
         run.attributes[semconv.TOOL_CALL_ID] = str(call_id)
 

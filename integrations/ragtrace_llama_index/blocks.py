@@ -82,8 +82,7 @@ def _block(block: Any) -> list[Part]:
         part = _media(block, kind)
         return [part] if part is not None else []
     if kind == "thinking":
-        extra = getattr(block, "additional_information", None) or {}
-        return [ReasoningPart(block.content or "", extra.get("id"), extra.get("signature"))]
+        return [ReasoningPart(block.content or "")]
     if hasattr(block, "tool_name"):
         return [ToolCallPart(block.tool_name, getattr(block, "tool_kwargs", None), block.tool_call_id)]
     inner = getattr(block, "content", None)
@@ -140,9 +139,7 @@ def raw_calls(extra: Mapping[str, Any]) -> list[Part]:
         calls.append(ToolCallPart(str(field_of(function, "name") or ""), arguments, identity))
     function = extra.get("function_call")
     if function is not None:
-        calls.append(
-            ToolCallPart(str(field_of(function, "name") or ""), field_of(function, "arguments"), kind="function")
-        )
+        calls.append(ToolCallPart(str(field_of(function, "name") or ""), field_of(function, "arguments")))
     return calls
 
 

@@ -80,22 +80,19 @@ def _wrapped(instance: Any) -> Any:
     return inner if inner is not None and conversion.role_of(type(inner)) == "model" else instance  # type: ignore[arg-type]
 
 
-def describe(instance: Any, model: str | None, options: Any, openinference: bool) -> Attributes:
-    """Returns a model's attributes before it answers: name, provider, server, and the settings of the model and of
+def describe(run: Run, instance: Any, model: str | None, options: Any) -> None:
+    """Writes what is known of a model before it answers: name, provider, server, and the settings of the model and of
     this call (`options`)."""
     instance = _wrapped(instance)
-    attributes: Attributes = {}
-    provider = provider_of(type(instance))  # type: ignore[arg-type]
     if model:
-        attributes[semconv.REQUEST_MODEL] = model
-        if openinference:
-            attributes[semconv.OI_MODEL] = model
-    attributes.update(provider_attributes(provider, openinference))
+        run.attributes[semconv.REQUEST_MODEL] = model
+    run.attributes.update(provider_attributes(provider_of(type(instance))))  # type: ignore[arg-type]
     fields = getattr(instance, "__dict__", {})
     options = options if isinstance(options, Mapping) else {}
-    attributes.update(server_attributes((fields,)))
-    attributes.update(request_attributes((options, fields), model, openinference))
-    return attributes
+    run.attributes.update(server_attributes((fields,)))
+    settings, extra = request_attributes((options, fields), model)
+    run.attributes.update(settings)
+    run.extra.update(extra)
 
 
 def tools_of(tools: Any, schemas: bool = True) -> list[ToolDefinition]:
@@ -136,14 +133,14 @@ def prompt_of(event: Any) -> PromptTemplate | None:
     return PromptTemplate(text or None, values) if text or values else None
 
 
-def read_reply(run: Run, response: Any, openinference: bool) -> None:
+def read_reply(run: Run, response: Any) -> None:
     """Reads a chat or completion response into the run: text, tool calls, tokens, finish reason, model.
 
     Of a stream it is the last response, or None when the stream did not end."""
     # The reply of a structured model is an object of the application.
     replies = [] if response is None or _wrapped(run.owner) is not run.owner else [response]
     replies.extend(chunk for chunk in reversed(run.state.chunks) if chunk is not response)
-    write_counts(run.attributes, _read_provider(run, replies), openinference)
+    write_counts(run, _read_provider(run, replies))
     text = text_of_reply(response)
     if text is not None:
         run.answer = text
@@ -170,14 +167,14 @@ def _further_choices(raw: Any) -> list[ModelMessage]:
     return replies
 
 
-def read_inner(run: Run, response: Any, openinference: bool) -> None:
+def read_inner(run: Run, response: Any) -> None:
     """Reads what the innermost call's reply says of itself: the outer call may pass on its text alone.
 
     The tokens of several replies add up; those of the outer call, if it has any, replace them."""
     counts = _read_provider(run, [response, *reversed(run.state.chunks)])
     run.state.chunks.clear()
-    sums = {name: value + run.attributes.get(name, 0) for name, value in counts.items()}
-    write_counts(run.attributes, sums, openinference)
+    before = {**run.extra, **run.attributes}
+    write_counts(run, {name: value + before.get(name, 0) for name, value in counts.items()})
 
 
 def text_of_reply(response: Any) -> str | None:

@@ -187,11 +187,8 @@ def _rerank(tracer: SpanOpener, call: ComponentCall) -> None:
     top = conversion.number_of(call.instance, "top_n")
     if model:
         run.attributes[semconv.REQUEST_MODEL] = model
-    if tracer.recorder.capture.openinference:
-        if model:
-            run.attributes[semconv.OI_RERANK_MODEL] = model
-        if top is not None:
-            run.attributes[semconv.OI_RERANK_TOP_K] = top
+    if top is not None:
+        run.extra[semconv.OI_RERANK_TOP_K] = top
 
 
 def _model(tracer: SpanOpener, call: ComponentCall) -> None:
@@ -207,7 +204,7 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         return
     run.state = streams.ModelCall()
     capture, options = tracer.recorder.capture, call.bound.arguments.get("kwargs")
-    run.attributes.update(models.describe(call.instance, model, options, capture.openinference))
+    models.describe(run, call.instance, model, options)
     run.prompt = run.request.prompts.pop(call.parent, None)
     if capture.spans or capture.events:
         run.tools = models.tools_of(conversion.argument(call.bound, "tools"))
@@ -235,11 +232,9 @@ def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
     model, name = models.name_of(call.instance), type(call.instance).__name__
     run = tracer.start(call, semconv.OP_EMBEDDINGS, name, target=model)
     if run is not None:
-        run.attributes.update(models.describe(call.instance, model, None, False))
+        models.describe(run, call.instance, model, None)
         texts = conversion.first_argument(call.bound)
         run.embedded = (texts,) if isinstance(texts, str) else tuple(t for t in texts or () if isinstance(t, str))
-        if model and tracer.recorder.capture.openinference:
-            run.attributes[semconv.OI_EMBEDDING_MODEL] = model
 
 
 def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
@@ -257,8 +252,6 @@ def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
     run.attributes[semconv.TOOL_TYPE] = "function"
     if tracer.recorder.capture.spans:
         run.tools = models.tools_of([call.instance])
-    if tracer.recorder.capture.openinference:
-        run.attributes[semconv.OI_TOOL_NAME] = name
 
 
 def _ingestion(tracer: SpanOpener, call: ComponentCall) -> None:

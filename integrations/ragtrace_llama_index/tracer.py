@@ -128,7 +128,7 @@ class Tracer:
             if above.state.stream == id_ and conversion.is_stream(result):
                 return  # the events of the stream still come under this key
             if above.state.inner == id_:
-                models.read_inner(above, result, self.recorder.capture.openinference)
+                models.read_inner(above, result)
         self.recorder.leave(id_)
 
     def _add_sources(self, run: Run, documents: list[Document] | None) -> None:
@@ -156,7 +156,7 @@ class Tracer:
 
     def _exit_model(self, run: Run, result: Any) -> None:
         if not conversion.is_stream(result):
-            models.read_reply(run, result, self.recorder.capture.openinference)
+            models.read_reply(run, result)
             self.recorder.end(run.key)
             return
         # A model without LlamaIndex's callbacks reports nothing; one that calls its base class later does.
@@ -259,16 +259,16 @@ class Tracer:
         if run is None:
             return
         if run.state.stream == event.span_id:
-            models.read_reply(run, event.response, self.recorder.capture.openinference)
+            models.read_reply(run, event.response)
             streams.finish(self.recorder, run)
         elif run.state.inner == event.span_id and _streams(event.span_id):
-            models.read_inner(run, event.response, self.recorder.capture.openinference)
+            models.read_inner(run, event.response)
 
     def _on_model_error(self, event: Any) -> None:
         run = self._streaming(event)
         if run is None:
             return
-        models.read_reply(run, None, self.recorder.capture.openinference)
+        models.read_reply(run, None)
         if isinstance(event.exception, GeneratorExit):
             streams.drop_run(self.recorder, run)  # the garbage collector may be closing the generator now
         else:

@@ -36,7 +36,7 @@ class ContentPolicy:
     """Queries, chunks and answers on spans."""
     events: bool = False
     """Messages of model calls as `gen_ai.client.inference.operation.details` events."""
-    openinference: bool = True
+    openinference: bool = False
     """OpenInference's attributes beside OpenTelemetry's."""
     tags: frozenset[str] = frozenset()
     """Keys of the application's metadata that are exported as `ragtrace.tag.<key>` even without content."""
@@ -100,53 +100,20 @@ def _encoder() -> Callable[[str], bytes] | None:
     return orjson.dumps
 
 
-_DOCUMENT_KEYS = {
-    prefix: tuple(
-        tuple(f"{prefix}.{i}.document.{field}" for field in ("id", "score", "content", "metadata"))
-        for i in range(MAX_DOCUMENTS)
-    )
-    for prefix in (semconv.OI_DOCUMENTS, semconv.OI_RERANK_IN, semconv.OI_RERANK_OUT)
-}
-
-
-def document_attributes(
-    capture: ContentPolicy, documents: Sequence[Document], prefix: str = semconv.OI_DOCUMENTS
-) -> tuple[Attributes, str]:
-    """Documents as OpenTelemetry's one JSON string and, beside it, as OpenInference's flat attributes.
-
-    Also returns them as JSON for OpenInference's output of a retriever. There a text is called `page_content`, as
-    LangChain calls it: MLflow's pages draw documents only under this name.
-    """
-    attributes: Attributes = {}
-    items, outputs = [], []
-    keys = _DOCUMENT_KEYS[prefix] if capture.openinference else ()
+def document_attributes(capture: ContentPolicy, documents: Sequence[Document]) -> Attributes:
+    """Documents as OpenTelemetry's one JSON string, and their number."""
+    items = []
     clean = capture.text
-    for i, document in enumerate(documents):
-        # Written piece by piece: a chunk's text is escaped once, and its metadata written once for both forms.
-        identity = clean(document.id)
-        item = f'{{"id": {quoted(identity)}'
+    for document in documents:
+        item = f'{{"id": {quoted(clean(document.id))}'
         if document.score is not None:
             item += f', "score": {document.score!r}'
-        flat = keys[i] if i < len(keys) else None
-        if flat is not None:
-            attributes[flat[0]] = identity
-            if document.score is not None:
-                attributes[flat[1]] = document.score
-        end = "}"
         if capture.spans:
-            text, metadata = clean(document.content), _metadata(capture, document)
-            end = f'{quoted(text)}, "metadata": {metadata}}}' if metadata else f"{quoted(text)}}}"
-            outputs.append(f'{item}, "page_content": {end}')
-            end = f', "content": {end}'
-            if flat is not None:
-                attributes[flat[2]] = text
-                if metadata:
-                    attributes[flat[3]] = metadata
-        items.append(item + end)
-    if prefix != semconv.OI_RERANK_IN:
-        attributes[semconv.RETRIEVAL_DOCUMENTS] = f"[{', '.join(items)}]"
-        attributes[semconv.DOCUMENTS_COUNT] = len(documents)
-    return attributes, f"[{', '.join(outputs)}]"
+            item += f', "content": {quoted(clean(document.content))}'
+            if metadata := _metadata(capture, document):
+                item += f', "metadata": {metadata}'
+        items.append(item + "}")
+    return {semconv.RETRIEVAL_DOCUMENTS: f"[{', '.join(items)}]", semconv.DOCUMENTS_COUNT: len(documents)}
 
 
 def _metadata(capture: ContentPolicy, document: Document) -> str:
@@ -155,31 +122,10 @@ def _metadata(capture: ContentPolicy, document: Document) -> str:
     return "" if text == "{}" else text
 
 
-def io_attributes(capture: ContentPolicy, query: str | None, answer: str | None) -> Attributes:
-    """OpenInference's input and output of a span, or only their lengths, in characters, where content stays in."""
-    attributes: Attributes = {}
-    if not capture.spans:
-        if query is not None:
-            attributes[semconv.INPUT_LENGTH] = len(query)
-        if answer is not None:
-            attributes[semconv.OUTPUT_LENGTH] = len(answer)
-        return attributes
-    if not capture.openinference:
-        return attributes
-    if query is not None:
-        attributes[semconv.OI_INPUT] = capture.text(query)
-        attributes[semconv.OI_INPUT_MIME] = mime_type(query)
-    if answer is not None:
-        attributes[semconv.OI_OUTPUT] = capture.text(answer)
-        attributes[semconv.OI_OUTPUT_MIME] = mime_type(answer)
-    return attributes
-
-
-def json_io(capture: ContentPolicy, key: str, mime: str, text: str | None) -> Attributes:
-    """OpenInference's input or output where it is JSON that was already prepared to leave the process."""
-    if text is None or not capture.openinference:
-        return {}
-    return {key: text, mime: semconv.MIME_JSON}
+def lengths(query: str | None, answer: str | None) -> Attributes:
+    """The lengths of a span's input and output, in characters, where content stays in."""
+    texts = {semconv.INPUT_LENGTH: query, semconv.OUTPUT_LENGTH: answer}
+    return {key: len(text) for key, text in texts.items() if text is not None}
 
 
 def mime_type(text: str) -> str:
@@ -197,10 +143,9 @@ def tag_attributes(
     capture: ContentPolicy,
     session: str | None,
     user: str | None,
-    tags: Sequence[str],
     metadata: Mapping[str, object],
 ) -> Attributes:
-    """The attributes of every span of a request: conversation, user, tags."""
+    """The attributes of every span of a request: conversation, user, and the metadata that are let out."""
     attributes: Attributes = {}
     out = capture.sanitizer
     for key in capture.tags:
@@ -208,13 +153,7 @@ def tag_attributes(
             attributes[semconv.TAG_PREFIX + key] = out.text(metadata[key], 256)
     if out.identify is not None and metadata.get("tenant"):  # with a key alone: the names of tenants are few
         attributes[semconv.TENANT] = out.identifier(metadata["tenant"])
-    if capture.openinference:
-        if tags:
-            attributes[semconv.OI_TAGS] = tuple(out.text(tag, 256) for tag in tags)
-        if metadata and capture.spans:
-            attributes[semconv.OI_METADATA] = out.json(metadata)
-    names = {semconv.OI_SESSION: session if capture.openinference else None}
-    for name, value in (names | {semconv.CONVERSATION_ID: session, semconv.USER_ID: user}).items():
+    for name, value in ((semconv.CONVERSATION_ID, session), (semconv.USER_ID, user)):
         if value is not None:
             attributes[name] = out.identifier(value)
     return attributes

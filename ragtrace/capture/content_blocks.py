@@ -88,10 +88,7 @@ def _reasoning(block: Block) -> Part:
     if not isinstance(text, str):
         summary = inner.get("summary") or inner.get("content") or ()
         text = "".join(str(s.get("text") or "") for s in summary if isinstance(s, Mapping))
-    extras = block.get("extras") if isinstance(block.get("extras"), Mapping) else {}
-    redacted = inner.get("data") if block.get("type") == "redacted_thinking" else inner.get("encrypted_content")
-    signature = inner.get("signature") or (extras or {}).get("signature")
-    return ReasoningPart(text, _string(block.get("id")), _string(signature), _string(redacted))
+    return ReasoningPart(text)
 
 
 def _image(block: Block) -> Part | None:

@@ -63,7 +63,7 @@ def describe(run: Run, provenance: Provenance, capture: ContentPolicy) -> None:
     if isinstance(reference, str):
         request.reference = reference
     if any(provenance):
-        request.common = tag_attributes(capture, *provenance)
+        request.common = tag_attributes(capture, request.session, request.user, request.metadata)
 
 
 def _mapping(metadata: Any) -> dict[str, object]:

@@ -76,10 +76,8 @@ def _read_arguments(recorder: Recorder, run: Run, arguments: Mapping[str, Any], 
     elif run.operation == semconv.OP_TOOL:
         run.query = sendable(dict(arguments))
         run.attributes[semconv.TOOL_NAME] = run.name
-        if recorder.capture.openinference:
-            run.attributes[semconv.OI_TOOL_NAME] = run.name
     else:
-        manual.describe_model(recorder, run, model)
+        manual.describe_model(run, model)
         run.messages = messages_of(subject)
         run.tools = tool_definitions(arguments.get("tools"))
         if run.parent is None:
@@ -325,7 +323,7 @@ def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
     """Read tokens, model, id and finish reason of a client's reply, or of a piece of it."""
     if reply is None or isinstance(reply, str):
         return
-    write_counts(run.attributes, token_counts(reply), recorder.capture.openinference)
+    write_counts(run, token_counts(reply))
     reason = finish_reason(reply)
     if reason:
         run.finish_reason = reason
@@ -336,7 +334,7 @@ def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
         if isinstance(value, str) and value:
             run.attributes[name] = sendable(value, 256)
     if semconv.RESPONSE_MODEL in run.attributes and semconv.REQUEST_MODEL not in run.attributes:
-        manual.describe_model(recorder, run, run.attributes[semconv.RESPONSE_MODEL])
+        manual.describe_model(run, run.attributes[semconv.RESPONSE_MODEL])
 
 
 _READERS: dict[str, Callable[[Recorder, Run, Any], None]] = {

@@ -214,7 +214,7 @@ def _record_model(recorder: Recorder, root: Run, usage: object, model: object) -
     calls = root.request.model_calls
     if calls:
         if semconv.INPUT_TOKENS not in calls[-1].attributes:
-            write_counts(calls[-1].attributes, counts, False)
+            write_counts(calls[-1], counts)
         if name:
             calls[-1].attributes.setdefault(semconv.REQUEST_MODEL, name)
         return
@@ -222,19 +222,17 @@ def _record_model(recorder: Recorder, root: Run, usage: object, model: object) -
     run = start_run(recorder, semconv.OP_CHAT, name or "model", started=now)
     if run is None:
         return
-    describe_model(recorder, run, name)
-    write_counts(run.attributes, counts, recorder.capture.openinference)
+    describe_model(run, name)
+    write_counts(run, counts)
     run.messages = [ModelMessage("user", root.query)] if root.query else []
     run.answer, run.state = root.answer, timing.NO_DURATION
     recorder.end(run.key, finished=now)
 
 
-def describe_model(recorder: Recorder, run: Run, model: str | None) -> None:
+def describe_model(run: Run, model: str | None) -> None:
     """Write the name of a run's model into its attributes."""
     if model:
         run.attributes[semconv.REQUEST_MODEL] = model
-        if recorder.capture.openinference:
-            run.attributes[semconv.OI_MODEL] = model
 
 
 def _text(value: object, limit: int = 1_000_000) -> str | None:

@@ -1,4 +1,4 @@
-"""The messages of a model call, as every adapter gives them. `message_attributes` writes them in both dialects."""
+"""The messages of a model call, as every adapter gives them. `message_attributes` writes them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ class ReasoningPart:
     """What a model thought before it answered, or the summary that its provider gives of it."""
 
     text: str
-    id: str | None = None
-    """The provider's id, with which the reasoning can be sent back."""
-    signature: str | None = None
-    """The provider's proof that the text is unchanged."""
-    redacted: str | None = None
-    """Encrypted reasoning, of which there is no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +29,7 @@ class ToolCallPart:
     """A mapping, or the text that the model wrote where it is not JSON."""
     id: str | None = None
     kind: str = "tool"
-    """`tool`; `function` for OpenAI's older form, which has no id; `server` for a tool that the provider runs."""
+    """`tool`, or `server` for a tool that the provider runs."""
     error: str | None = None
     """Why the framework could not read the call."""
 

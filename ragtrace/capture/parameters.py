@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from ragtrace import semconv
 from ragtrace.capture.adapters import number
 from ragtrace.capture.content import Attributes
-from ragtrace.text.sanitizer import dumps
 
 _ATTRIBUTES = {
     "temperature": semconv.REQUEST_TEMPERATURE,
@@ -75,16 +74,14 @@ _ADDRESS_NAMES = frozenset(_ADDRESSES)
 _PORTS = {"http": 80, "https": 443}
 
 
-def request_attributes(parameters: Iterable[Mapping[str, Any]], model: str | None, openinference: bool) -> Attributes:
-    """Returns the settings of a model call under OpenTelemetry's names and, if wanted, as OpenInference's JSON, there
-    under the provider's names. The first of several mappings that names a setting counts."""
+def request_attributes(parameters: Iterable[Mapping[str, Any]], model: str | None) -> tuple[Attributes, Attributes]:
+    """Returns the settings of a model call under OpenTelemetry's names, and those that only OpenInference has: all of
+    them in one, under the provider's names. The first of several mappings that names a setting counts."""
     attributes: Attributes = {}
     settings: dict[str, Any] = {"model": model} if model else {}
     for mapping in parameters:
         _read(mapping, attributes, settings)
-    if openinference and attributes:
-        attributes[semconv.OI_PARAMETERS] = dumps(settings)
-    return attributes
+    return attributes, {semconv.OI_PARAMETERS: settings} if attributes else {}
 
 
 def _read(fields: Mapping[str, Any], attributes: Attributes, settings: dict[str, Any], depth: int = 0) -> None:

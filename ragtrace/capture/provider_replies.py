@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
-from ragtrace.capture.content import Attributes
+from ragtrace.capture.request import Run
 
 Counts = dict[str, int]
 """Numbers of tokens by OpenTelemetry's attribute, and the total under OpenInference's."""
 
-_OI_NAMES = {
+OI_COUNTS: Mapping[str, str] = {
     semconv.INPUT_TOKENS: semconv.OI_TOKENS_PROMPT,
     semconv.OUTPUT_TOKENS: semconv.OI_TOKENS_COMPLETION,
     semconv.CACHE_READ_TOKENS: semconv.OI_TOKENS_CACHE_READ,
@@ -26,7 +26,7 @@ _OI_NAMES = {
     semconv.AUDIO_INPUT_TOKENS: semconv.OI_TOKENS_AUDIO_INPUT,
     semconv.AUDIO_OUTPUT_TOKENS: semconv.OI_TOKENS_AUDIO_OUTPUT,
 }
-USAGE_ATTRIBUTES = tuple(_OI_NAMES)
+USAGE_ATTRIBUTES = tuple(OI_COUNTS)
 """OpenTelemetry's attributes of tokens that can be added up over several model calls."""
 _NAMES: Mapping[str, tuple[str, ...]] = {
     semconv.INPUT_TOKENS: (
@@ -230,13 +230,10 @@ def _by_modality(details: Any) -> dict[str, Any]:
     return {_word(pair.get("modality")).lower(): pair.get("token_count") or pair.get("tokenCount") for pair in pairs}
 
 
-def write_counts(attributes: Attributes, counts: Counts, openinference: bool) -> None:
-    """Writes numbers of tokens into attributes, under OpenTelemetry's names and, if wanted, OpenInference's."""
+def write_counts(run: Run, counts: Counts) -> None:
+    """Writes numbers of tokens into a run."""
     for name, value in counts.items():
-        if name in _OI_NAMES:
-            attributes[name] = value
-        if openinference:
-            attributes[_OI_NAMES.get(name, name)] = value
+        (run.attributes if name in OI_COUNTS else run.extra)[name] = value
 
 
 def finish_reason(reply: Any) -> str | None:

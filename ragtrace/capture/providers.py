@@ -44,14 +44,13 @@ def provider_name(name: str) -> str:
     return _NAMES.get(name, name)
 
 
-def provider_attributes(provider: object, openinference: bool) -> Attributes:
-    """Returns the attributes of a model's provider, given by any framework's name or OpenTelemetry's."""
-    if not isinstance(provider, str) or not provider:
-        return {}
-    name = provider_name(provider)
-    attributes: Attributes = {semconv.PROVIDER: name}
-    if openinference:
-        attributes[semconv.OI_PROVIDER], system = _OPENINFERENCE.get(name, (name, None))
-        if system is not None:
-            attributes[semconv.OI_SYSTEM] = system
-    return attributes
+def provider_attributes(provider: object) -> Attributes:
+    """Returns the attribute of a model's provider, given by any framework's name or OpenTelemetry's."""
+    return {semconv.PROVIDER: provider_name(provider)} if isinstance(provider, str) and provider else {}
+
+
+def openinference_provider(name: str | None) -> Attributes:
+    """Returns OpenInference's attributes of a provider, given by OpenTelemetry's name."""
+    provider, system = _OPENINFERENCE.get(name or "", (name, None))
+    names = {semconv.OI_PROVIDER: provider, semconv.OI_SYSTEM: system}
+    return {key: value for key, value in names.items() if value}

@@ -39,6 +39,8 @@ class Run:
     answer: str | None = None
     attributes: Attributes = field(default_factory=dict)
     """Further attributes from the adapter; they are written when the span ends."""
+    extra: Attributes = field(default_factory=dict)
+    """What OpenInference has a name for, and OpenTelemetry has not."""
     documents: Sequence[Document] | None = None
     candidates: Sequence[Document] | None = None
     """The documents that a reranker received."""

@@ -132,7 +132,7 @@ def record(
     recording = Recording(evaluators)
     frameworks = ("langchain",) * langchain + ("llama_index",) * llama_index
     settings = Settings(app="test", env="test", frameworks=frameworks)
-    capture = ContentPolicy.of(True, openinference=True, tags=frozenset(), sanitizer=Sanitizer(None))
+    capture = ContentPolicy.of(True, sanitizer=Sanitizer(None))
     parts = Parts(telemetry=_Memory(_provider(recording)), feedback=_FeedbackList(recording.feedback))
     runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), parts)
     runtime.adopt, runtime.take_score = recording.use, recording.add_score

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ragtrace.settings.section import PREFIX, Section
@@ -91,8 +91,8 @@ class Settings:
     redact_key: str = ""
     """Name of the environment variable, or of the file, that holds a key of 16 characters or more. With it the ids of
     users and sessions leave as keyed hashes in every mode; `hash` needs it."""
-    openinference: bool = True
-    """OpenInference's attributes beside OpenTelemetry's."""
+    openinference: bool = False
+    """OpenInference's attributes beside OpenTelemetry's, on spans and for scores. With `phoenix_url` it is true."""
 
     source: str = "auto"
     """Where requests come from: `callbacks` of the frameworks; `spans` that OpenInference, OpenLLMetry, OpenTelemetry's
@@ -280,7 +280,8 @@ def load(
     file: str | os.PathLike[str] | None = None,
 ) -> Settings:
     """The settings of evaluation; see `Section.load`."""
-    return _SECTION.load(arguments, environ, file)
+    settings = _SECTION.load(arguments, environ, file)
+    return replace(settings, openinference=True) if settings.phoenix_url else settings
 
 
 _OF_EVALUATORS = (

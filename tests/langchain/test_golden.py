@@ -89,8 +89,6 @@ WITH_CONTENT = [
             "llm.prompt_template.variables": (
                 '{"context": "Passage 0 on pumps.\\nPassage 1 on pumps.", "question": "How long?"}'
             ),
-            "gen_ai.prompt.variable.context": "Passage 0 on pumps.\nPassage 1 on pumps.",
-            "gen_ai.prompt.variable.question": "How long?",
             "llm.input_messages.0.message.role": "system",
             "llm.input_messages.0.message.content": "Answer.",
             "llm.input_messages.1.message.role": "user",

@@ -91,7 +91,7 @@ def test_calls_results_reasoning_and_settings(recorded: Recorded) -> None:
         {"role": "assistant", "parts": [{"type": "reasoning", "content": "Hm."}, part], "finish_reason": "tool_calls"}
     ]
     answer = "llm.output_messages.0.message"
-    assert told[f"{answer}.contents.0.message_content.signature"] == "s"
+    assert told[f"{answer}.contents.0.message_content.text"] == "Hm."
     assert told[f"{answer}.tool_calls.0.tool_call.function.arguments"] == '{"at": "pump"}'
     assert told["llm.input_messages.2.message.tool_call_id"] == "c1"
     assert json.loads(told["gen_ai.tool.definitions"])[0]["name"] == "look"
@@ -154,4 +154,4 @@ def test_older_forms() -> None:
     assert (call.id, call.name, call.arguments) == ("c", "look", '{"at": 1}')
     older = {"function_call": {"name": "look", "arguments": "{}"}}
     (call,) = message_of(ChatMessage(role="assistant", content="", additional_kwargs=older)).calls
-    assert (call.kind, call.name) == ("function", "look")
+    assert (call.kind, call.name) == ("tool", "look")

@@ -115,8 +115,6 @@ GOLDEN = (
                 "llm.token_count.total": 47,
                 "llm.prompt_template.template": TEMPLATE,
                 "llm.prompt_template.variables": {"query_str": QUESTION, "context_str": CONTEXT},
-                "gen_ai.prompt.variable.query_str": QUESTION,
-                "gen_ai.prompt.variable.context_str": CONTEXT,
                 "llm.input_messages.0.message.role": "user",
                 "llm.input_messages.0.message.content": PROMPT,
                 "llm.output_messages.0.message.role": "assistant",

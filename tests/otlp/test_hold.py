@@ -37,6 +37,7 @@ SCORES = (
     Score("judge", error="timeout", method="judge"),
     Score("language_mismatch", label="not_applicable"),
 )
+BOTH = ScoreFormat(openinference=True)
 
 
 class Bench:
@@ -45,7 +46,7 @@ class Bench:
     def __init__(self, limits: HoldLimits | None = None, **options: Any) -> None:
         self.exporter = InMemorySpanExporter()
         self.late: list[Evaluation] = []
-        self.hold = HoldProcessor(SimpleSpanProcessor(self.exporter), limits, late=self.late.append, **options)
+        self.hold = HoldProcessor(SimpleSpanProcessor(self.exporter), limits, BOTH, self.late.append, **options)
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.provider.add_span_processor(self.hold)
         self.tracer = self.provider.get_tracer("test")
@@ -94,7 +95,7 @@ def test_scores_come_on_the_root_span() -> None:
 
 def test_explanations_are_opt_in() -> None:
     """Explanations leave only where they may."""
-    form = ScoreFormat(openinference=False, explanations=True)
+    form = ScoreFormat(explanations=True)
     attributes = score_attributes(Evaluation(make_trace(), SCORES), form)
     assert attributes["gen_ai.evaluation.groundedness.explanation"] == "quotes the answer"
     assert not any(key.startswith("evaluations.") for key in attributes)
@@ -251,14 +252,14 @@ def test_late_scores_are_one_span_with_one_link() -> None:
     """The late scores of a request are one child of its root, with exactly one link to it and the root's names."""
     bench = Bench()
     evaluation = bench.root()
-    EvaluationSpanSink(bench.provider)(evaluation)
+    EvaluationSpanSink(bench.provider, BOTH)(evaluation)
     (span,) = [s for s in bench.exporter.get_finished_spans() if s.name == "evaluation"]
     assert span.parent is not None
     assert span.parent.span_id == evaluation.trace.span_id
     assert [link.context.span_id for link in span.links] == [evaluation.trace.span_id]
     attributes = dict(span.attributes or {})
     assert attributes[semconv.OI_KIND] == "EVALUATOR"
-    expected = score_attributes(evaluation, ScoreFormat())
+    expected = score_attributes(evaluation, BOTH)
     assert {name: attributes.get(name) for name in expected} == expected
     assert attributes["evaluations.1.evaluation.name"] == "toxicity"
     assert attributes["gen_ai.evaluation.judge.label"] == "error"
@@ -268,7 +269,7 @@ def test_late_scores_of_many_evaluators_are_all_on_their_span() -> None:
     """The SDK's limit of 128 attributes takes no late score away, as it takes none from a root span."""
     bench = Bench()
     scores = tuple(Score(f"e{i}", 0.5, "pass") for i in range(60))
-    EvaluationSpanSink(bench.provider)(Evaluation(make_trace(), scores))
+    EvaluationSpanSink(bench.provider, BOTH)(Evaluation(make_trace(), scores))
     (span,) = bench.exporter.get_finished_spans()
     assert len([name for name in span.attributes or {} if name.endswith(".score")]) == 120
     assert span.dropped_attributes == 0
@@ -277,7 +278,7 @@ def test_late_scores_of_many_evaluators_are_all_on_their_span() -> None:
 def test_scores_after_the_root_has_left_are_gathered() -> None:
     """Evaluations that come one after the other for a span that has left leave together, in one span for each root."""
     bench = Bench()
-    sink = EvaluationSpanSink(bench.provider, gather=30.0)
+    sink = EvaluationSpanSink(bench.provider, BOTH, gather=30.0)
     for name in ("a", "b", "c"):
         sink(Evaluation(make_trace(span_id=1), (Score(name, 0.5),)))
     sink(Evaluation(make_trace(span_id=2), (Score("a", 0.5),)))

@@ -96,7 +96,7 @@ def test_tree_scores_and_events_arrive(
     assert attributes["gen_ai.evaluation.half.score"] == 0.25
     assert attributes["gen_ai.evaluation.half.label"] == "fail"
     assert attributes["gen_ai.evaluation.broken.label"] == "error"
-    assert attributes[semconv.OI_INPUT] == "How?"
+    assert "How?" in attributes[semconv.INPUT_MESSAGES]
     resource = plain(received.traces.resource_spans[0].resource.attributes)
     assert resource["service.name"] == "wire-app"
     assert resource["deployment.environment.name"] == "test"

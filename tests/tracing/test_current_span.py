@@ -28,6 +28,7 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
 from opentelemetry.sdk.trace import ReadableSpan
 
+from ragtrace import semconv
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_langchain.current_span import _try, _wrap_methods
 from ragtrace_langchain.switch import switch
@@ -397,7 +398,7 @@ def test_values_of_openinference_contexts_are_read(recorded: Recorded, web: Web)
     assert [fact.prompt_version for fact in facts] == ["7", "7"]
     assert recorded.traces[0].reference == "24 months"
     ours = [span for span in recorded.spans if not span.name.startswith("GET")]
-    assert {(span.attributes or {}).get("session.id") for span in ours} == {"s1"}
+    assert {(span.attributes or {}).get(semconv.CONVERSATION_ID) for span in ours} == {"s1"}
 
 
 def test_suppressed_tracing_is_obeyed(recorded: Recorded, web: Web) -> None:
