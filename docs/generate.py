@@ -82,8 +82,8 @@ def measured(row: dict[str, Any]) -> list[str]:
         return []
     good, recall = (f"{entry[what]:.1%}" for what in SHARES)
     if row["threshold"] is None:
-        return [f"; no verdict: where at most 5 % of good rows fail, {recall} of the bad ones do"]
-    return [f"; {good} of good rows fail, {recall} of bad ones"]
+        return [f"; where at most 5 % of good rows fail, {recall} of the bad ones do"]
+    return [f"; fails {good} of good, {recall} of bad rows"]
 
 
 _GROUPS = {
@@ -182,7 +182,7 @@ def evaluators_page() -> str:
         "  `cascade_band`, less where the judge's budget runs short. The score's method says which of them answered.",
         "",
         "A score of 1 is best and 0 worst, and `pass` is a score at the threshold or above, unless the entry says that",
-        "lower is better. Shares of good and bad rows that fail are measured on [labelled data](quality.md).",
+        "lower is better. *Fails* is the share of good and of bad rows of [labelled data](quality.md) that fail.",
         "",
         "## Which five do I want?",
         "",
@@ -320,9 +320,10 @@ _SHORT_SOURCES = {
 
 
 def _source(text: str) -> str:
+    """A source without what the kind says: that the embedded models measure it."""
     for long, short in _SHORT_SOURCES.items():
         text = text.replace(long, short)
-    return text
+    return re.sub(r"[;,] (?:by|with) the embedded (?:models?|classifier)$", "", text)
 
 
 _TASKS = {
@@ -442,13 +443,11 @@ def runbooks_page() -> str:
         "A runbook says what its alert means, what to look at, and what to do. [How good the alerts are](alerts.md):",
         "how soon they fire, and what they miss.",
         "",
-        "| alert | severity | what it means |",
-        "|---|---|---|",
     ]
     for page in sorted((DOCS / "runbooks").glob("Ragtrace*.md")):
         meaning = page.read_text(encoding="utf-8").partition("## What it means\n\n")[2].partition("\n\n")[0]
         first = re.split(r"(?<=[.:])\s", meaning)[0].replace("\n", " ").rstrip(":.")
-        lines.append(f"| [{page.stem}](runbooks/{page.name}) | {', '.join(severities[page.stem])} | {first} |")
+        lines.append(f"- [{page.stem}](runbooks/{page.name}) ({', '.join(severities[page.stem])}): {first}")
     return "\n".join([*lines, "", _MADE])
 
 
