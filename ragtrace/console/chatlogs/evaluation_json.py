@@ -29,8 +29,7 @@ def from_json(line: str | bytes) -> Evaluation:
     fields = json.loads(line)
     trace = fields["trace"]
     trace["documents"] = tuple(Document(**each) for each in trace["documents"])
-    # Earlier versions wrote the facts among the attributes.
-    trace["facts"] = facts_from_dict(trace["facts"] if "facts" in trace else trace["attributes"])
+    trace["facts"] = facts_from_dict(trace["facts"])
     fields["trace"] = Trace(**trace)
     fields["scores"] = tuple(_score(each) for each in fields["scores"])
     return Evaluation(**fields)

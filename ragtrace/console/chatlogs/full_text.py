@@ -34,7 +34,7 @@ _MOST = (50_000, 100_000, 250_000)
 
 
 def create(connection: Connection) -> None:
-    """Creates the index, for a store of the second migration or later."""
+    """Creates the index of a new store."""
     statements = (_SQLITE,) if connection.dialect.name == "sqlite" else _POSTGRESQL
     for statement in statements:
         connection.execute(text(statement))

@@ -88,16 +88,9 @@ def read_questions(connection: Connection, keys: Keys | None, ids: Sequence[int]
 
 
 def parse_attributes(text: str | None) -> tuple[Mapping[str, Any], Facts]:
-    """Reads the column `attributes`: the application's metadata, and the facts. Stores of earlier versions have both in
-    one object."""
+    """Reads the column `attributes`: the application's metadata, and the facts."""
     values = json.loads(text or "{}")
-    if values.keys() <= {"metadata", "facts"}:
-        return values.get("metadata", {}), facts_from_dict(values.get("facts", {}))
-    try:
-        return values, facts_from_dict(values)
-    except (TypeError, ValueError, LookupError, AttributeError):  # metadata that has the name of a fact
-        names = ("app", "env", "model", "prompt_version", "session_id", "user_id")
-        return values, facts_from_dict({name: str(values[name]) for name in names if values.get(name)})
+    return values.get("metadata", {}), facts_from_dict(values.get("facts", {}))
 
 
 def _status(newest: Mapping[str, Score]) -> str:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import inspect, text
 
+from ragtrace.console.chatlogs import full_text
 from ragtrace.console.chatlogs.engine import lock
+from ragtrace.console.chatlogs.queue_schema import queues
 from ragtrace.errors import SettingError
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 HEAD = "0005"
 """The newest migration, which this version of ragtrace reads and writes."""
+_FIRST = "0005"
+"""The migration of the first release."""
 _LOCK = 7_236_871_041
 """PostgreSQL's advisory lock for creating and changing tables."""
 
@@ -28,34 +32,45 @@ def revision(connection: Connection) -> str | None:
     return None if version is None else str(version)
 
 
-def upgrade(connection: Connection, name: str, to: str = HEAD) -> None:
-    """Upgrades the store completely or not at all, in the caller's transaction, which must be a writing one. Raises
-    SettingError for a store of a newer version.
+def upgrade(connection: Connection, name: str) -> None:
+    """Makes the tables of a new store, or upgrades it, completely or not at all, in the caller's transaction, which
+    must be a writing one. Raises SettingError for a store that this version does not know.
     """
     lock(connection, _LOCK)
-    if check(connection, name) == to:
+    current = check(connection, name)
+    if current == HEAD:
         return
     from alembic import command
 
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, to)
+    if current is None:
+        queues.metadata.create_all(connection)
+        full_text.create(connection)
+        command.stamp(config, HEAD)
+    else:
+        command.upgrade(config, HEAD)
 
 
 def check(connection: Connection, name: str) -> str | None:
     """Returns the migration of the store. Raises SettingError if this version of ragtrace does not know it."""
     current = revision(connection)
-    _refuse_newer(current, name)
+    _refuse_unknown(current, name)
     return current
 
 
 def check_newest(connection: Connection, name: str) -> None:
     """As `check`, for a store that is open: one query, and no look at its tables. Raises SettingError as `check`."""
     version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    _refuse_newer(None if version is None else str(version), name)
+    _refuse_unknown(None if version is None else str(version), name)
 
 
-def _refuse_newer(current: str | None, name: str) -> None:
+def _refuse_unknown(current: str | None, name: str) -> None:
+    if current is not None and current < _FIRST:
+        raise SettingError(
+            f"the store {name} was written by a development version before 0.2.0; open it once with ragtrace 0.2.0, "
+            "which upgrades it, or name another store. Nothing was changed"
+        )
     if current is not None and current > HEAD:
         raise SettingError(
             f"the store {name} was written by a newer version of ragtrace (its tables are at {current}, this version "
