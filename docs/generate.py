@@ -129,7 +129,7 @@ _STARTS = (
     (
         "an assistant whose wrong sentence is expensive",
         "groundedness faithfulness_cascade context_contradiction context_relevancy_recall sensitive_data_leakage",
-        "the judge is asked only where the local value is in doubt; it needs a model and a budget",
+        "the judge is asked only in doubt; it needs a model and a budget",
     ),
     (
         "an agent with tools",
@@ -179,7 +179,8 @@ def evaluators_page() -> str:
         "- its own name: by `code`, without a model, or by an embedded `model`;",
         "- `NAME_judge`: by the LLM that [`judge_model`](judge.md) names; forms with the same claims share a request;",
         "- `NAME_cascade`: the local form, and the judge where its value is nearer to the threshold than the setting",
-        "  `cascade_band`, less where the judge's budget runs short. The score's method says which of them answered.",
+        "  `cascade_band`, less where the judge's budget runs short. The score's method says which of them answered. A",
+        "  cascade without figures has the local threshold, and both versions: `16.2`.",
         "",
         "A score of 1 is best and 0 worst, and `pass` is a score at the threshold or above, unless the entry says that",
         "lower is better. *Fails* is the share of good and of bad rows of [labelled data](quality.md) that fail.",
@@ -248,8 +249,9 @@ def _entry(rows: list[dict[str, Any]]) -> list[str]:
         text = " ".join([before] * bool(before) + ["…"] * any(texts)) + after
         lines += [f"The others: {text[0].lower()}{text[1:]}" if has_own else text, ""]
     own = {row["name"]: text for row, text in zip(described, texts, strict=True)}
-    facts = {row["name"]: _facts(row) for row in rows}
-    common = [fact for fact in facts[name] if len(rows) > 1 and all(fact in each for each in facts.values())]
+    facts = {row["name"]: [] if _follows(row, rows) else _facts(row) for row in rows}
+    shares = len(rows) > 1
+    common = [fact for fact in facts[name] if shares and all(fact in each for each in facts.values() if each)]
     for row in rows:
         text = f": {own[row['name']]}" if own.get(row["name"]) else ""
         mine = ", ".join(fact for fact in facts[row["name"]] if fact not in common)
@@ -271,6 +273,15 @@ def _base(row: dict[str, Any]) -> str:
 def _is_form(row: dict[str, Any]) -> bool:
     """Whether an evaluator is the judge's or the cascade's form of another one."""
     return str(row["name"]).endswith(("_judge", "_cascade"))
+
+
+def _follows(row: dict[str, Any], rows: list[dict[str, Any]]) -> bool:
+    """Whether an evaluator is a cascade whose threshold is that of its local form, and its version that of both."""
+    forms = {each["name"]: each for each in rows}
+    local, judge = forms.get(_base(row)), forms.get(f"{_base(row)}_judge")
+    if not str(row["name"]).endswith("_cascade") or local is None or judge is None:
+        return False
+    return (row["threshold"], row["version"]) == (local["threshold"], f"{local['version']}.{judge['version']}")
 
 
 def _first_sentence(row: dict[str, Any]) -> str:
