@@ -11,46 +11,23 @@ from ragtrace import semconv
 from ragtrace.capture.adapters import number
 from ragtrace.capture.content import Attributes
 
-_ATTRIBUTES = {
-    "temperature": semconv.REQUEST_TEMPERATURE,
-    "top_p": semconv.REQUEST_TOP_P,
-    "topP": semconv.REQUEST_TOP_P,
-    "p": semconv.REQUEST_TOP_P,
-    "top_k": semconv.REQUEST_TOP_K,
-    "topK": semconv.REQUEST_TOP_K,
-    "k": semconv.REQUEST_TOP_K,
-    "frequency_penalty": semconv.REQUEST_FREQUENCY_PENALTY,
-    "frequencyPenalty": semconv.REQUEST_FREQUENCY_PENALTY,
-    "presence_penalty": semconv.REQUEST_PRESENCE_PENALTY,
-    "presencePenalty": semconv.REQUEST_PRESENCE_PENALTY,
-    "max_tokens": semconv.REQUEST_MAX_TOKENS,
-    "max_completion_tokens": semconv.REQUEST_MAX_TOKENS,
-    "max_output_tokens": semconv.REQUEST_MAX_TOKENS,
-    "max_tokens_to_sample": semconv.REQUEST_MAX_TOKENS,
-    "max_new_tokens": semconv.REQUEST_MAX_TOKENS,
-    "maxTokens": semconv.REQUEST_MAX_TOKENS,
-    "num_predict": semconv.REQUEST_MAX_TOKENS,
-    "seed": semconv.REQUEST_SEED,
-    "random_seed": semconv.REQUEST_SEED,
-    "n": semconv.REQUEST_CHOICES,
-    "candidate_count": semconv.REQUEST_CHOICES,
-    "num_generations": semconv.REQUEST_CHOICES,
-    "num_completions": semconv.REQUEST_CHOICES,
-    "stop": semconv.REQUEST_STOP,
-    "stop_sequences": semconv.REQUEST_STOP,
-    "stopSequences": semconv.REQUEST_STOP,
-    "stop_words": semconv.REQUEST_STOP,
+_NAMES = {
+    semconv.REQUEST_TEMPERATURE: "temperature",
+    semconv.REQUEST_TOP_P: "top_p topP p",
+    semconv.REQUEST_TOP_K: "top_k topK k",
+    semconv.REQUEST_FREQUENCY_PENALTY: "frequency_penalty frequencyPenalty",
+    semconv.REQUEST_PRESENCE_PENALTY: "presence_penalty presencePenalty",
+    semconv.REQUEST_MAX_TOKENS: "max_tokens max_completion_tokens max_output_tokens max_tokens_to_sample "
+    "max_new_tokens maxTokens num_predict",
+    semconv.REQUEST_SEED: "seed random_seed",
+    semconv.REQUEST_CHOICES: "n candidate_count num_generations num_completions",
+    semconv.REQUEST_STOP: "stop stop_sequences stopSequences stop_words",
 }
+_ATTRIBUTES = {name: attribute for attribute, names in _NAMES.items() for name in names.split()}
 """OpenTelemetry's attribute by the names in all providers' requests."""
 _WORDS = (
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning_effort",
-    "service_tier",
-    "stream",
-    "logprobs",
-    "top_logprobs",
-)
+    "tool_choice", "parallel_tool_calls", "reasoning_effort", "service_tier", "stream", "logprobs", "top_logprobs",
+)  # fmt: skip
 """Further settings of OpenInference's list, for which OpenTelemetry has no name."""
 _NESTED = frozenset(
     {"model_kwargs", "additional_kwargs", "generate_kwargs", "generation_config", "inferenceConfig", "options"}
@@ -58,18 +35,9 @@ _NESTED = frozenset(
 """Mappings that hold further settings."""
 _WHOLE = frozenset({semconv.REQUEST_MAX_TOKENS, semconv.REQUEST_SEED, semconv.REQUEST_CHOICES})
 _ADDRESSES = (
-    "base_url",
-    "api_base",
-    "openai_api_base",
-    "azure_endpoint",
-    "anthropic_api_url",
-    "groq_api_base",
-    "endpoint_url",
-    "endpoint",
-    "inference_server_url",
-    "server_url",
-    "host",
-)
+    "base_url", "api_base", "openai_api_base", "azure_endpoint", "anthropic_api_url", "groq_api_base",
+    "endpoint_url", "endpoint", "inference_server_url", "server_url", "host",
+)  # fmt: skip
 _ADDRESS_NAMES = frozenset(_ADDRESSES)
 _PORTS = {"http": 80, "https": 443}
 

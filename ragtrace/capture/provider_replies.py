@@ -28,45 +28,20 @@ OI_COUNTS: Mapping[str, str] = {
 }
 USAGE_ATTRIBUTES = tuple(OI_COUNTS)
 """OpenTelemetry's attributes of tokens that can be added up over several model calls."""
-_NAMES: Mapping[str, tuple[str, ...]] = {
-    semconv.INPUT_TOKENS: (
-        "prompt_tokens",  # OpenAI and all that speak its protocol
-        "prompt_token_count",  # Gemini, Vertex AI; Llama on Bedrock
-        "promptTokenCount",
-        "prompt_eval_count",  # Ollama
-        "input_token_count",  # watsonx
-        "inputTokenCount",  # metrics of Bedrock's streams
-        "inputTextTokenCount",  # Titan on Bedrock
-    ),
-    semconv.OUTPUT_TOKENS: (
-        "completion_tokens",
-        "candidates_token_count",
-        "candidatesTokenCount",
-        "generation_token_count",
-        "generated_token_count",
-        "eval_count",
-        "output_tokens",
-        "outputTokens",
-        "outputTokenCount",
-        "tokenCount",
-    ),
-    semconv.OI_TOKENS_TOTAL: ("total_tokens", "total_token_count", "totalTokenCount", "totalTokens"),
-    semconv.CACHE_READ_TOKENS: (
-        "cache_read_input_tokens",  # Anthropic
-        "cacheReadInputTokens",  # Bedrock
-        "cacheReadInputTokenCount",
-        "cached_content_token_count",
-        "cachedContentTokenCount",
-        "prompt_cache_hit_tokens",  # DeepSeek
-        "cached_tokens",
-    ),
-    semconv.CACHE_WRITE_TOKENS: (
-        "cache_creation_input_tokens",
-        "cache_write_input_tokens",  # LangChain's older models of Bedrock
-        "cacheWriteInputTokens",
-        "cacheWriteInputTokenCount",
-    ),
-    semconv.REASONING_TOKENS: ("thoughts_token_count", "thoughtsTokenCount", "reasoning_tokens"),
+_NAMES: Mapping[str, str] = {
+    # OpenAI; Gemini and Llama on Bedrock; Ollama; watsonx; metrics of Bedrock's streams; Titan on Bedrock
+    semconv.INPUT_TOKENS: "prompt_tokens prompt_token_count promptTokenCount prompt_eval_count input_token_count "
+    "inputTokenCount inputTextTokenCount",
+    semconv.OUTPUT_TOKENS: "completion_tokens candidates_token_count candidatesTokenCount generation_token_count "
+    "generated_token_count eval_count output_tokens outputTokens outputTokenCount tokenCount",
+    semconv.OI_TOKENS_TOTAL: "total_tokens total_token_count totalTokenCount totalTokens",
+    # Anthropic; Bedrock; Gemini; DeepSeek
+    semconv.CACHE_READ_TOKENS: "cache_read_input_tokens cacheReadInputTokens cacheReadInputTokenCount "
+    "cached_content_token_count cachedContentTokenCount prompt_cache_hit_tokens cached_tokens",
+    # Anthropic; LangChain's older models of Bedrock; Bedrock
+    semconv.CACHE_WRITE_TOKENS: "cache_creation_input_tokens cache_write_input_tokens cacheWriteInputTokens "
+    "cacheWriteInputTokenCount",
+    semconv.REASONING_TOKENS: "thoughts_token_count thoughtsTokenCount reasoning_tokens",
 }
 _WITHOUT_CACHE = ("input_tokens", "inputTokens")
 """Anthropic and Bedrock count cached tokens apart: the convention's number of input tokens holds them all."""
@@ -88,53 +63,29 @@ _OUTPUT_DETAILS = {
     "audio_tokens": semconv.AUDIO_OUTPUT_TOKENS,
     "audio": semconv.AUDIO_OUTPUT_TOKENS,
 }
+# OpenAI and Gemini, whose is a list by modality; OpenAI's Responses API; LangChain
+_OF_INPUT = ("prompt_tokens_details", "promptTokensDetails", "input_tokens_details", "input_token_details")
+_OF_OUTPUT = (
+    "completion_tokens_details", "candidates_tokens_details", "candidatesTokensDetails", "output_tokens_details",
+    "output_token_details",
+)  # fmt: skip
 _DETAILS: Mapping[str, Mapping[str, str]] = {
-    "prompt_tokens_details": _INPUT_DETAILS,  # OpenAI; Gemini: a list by modality
-    "promptTokensDetails": _INPUT_DETAILS,
-    "input_tokens_details": _INPUT_DETAILS,  # OpenAI's Responses API
-    "input_token_details": _INPUT_DETAILS,  # LangChain
-    "completion_tokens_details": _OUTPUT_DETAILS,
-    "candidates_tokens_details": _OUTPUT_DETAILS,
-    "candidatesTokensDetails": _OUTPUT_DETAILS,
-    "output_tokens_details": _OUTPUT_DETAILS,
-    "output_token_details": _OUTPUT_DETAILS,
-}
+    **dict.fromkeys(_OF_INPUT, _INPUT_DETAILS), **dict.fromkeys(_OF_OUTPUT, _OUTPUT_DETAILS),
+}  # fmt: skip
+# `tokens` is of Cohere's `meta`, where what was billed is the second choice, and `token_count` of LangChain's model of
+# Cohere. Streams end with `metadata` (Bedrock) or `response` (Cohere, OpenAI's Responses API).
 _TOKEN_PLACES = (
-    "usage",
-    "usage_metadata",
-    "usageMetadata",
-    "token_usage",
-    "tokens",  # of Cohere's `meta`; what was billed is the second choice
-    "token_count",  # LangChain's model of Cohere
-    "billed_units",
-    "meta",
-    "metadata",  # the last event of Bedrock's streams
-    "response",  # the last event of Cohere's streams and of OpenAI's Responses API
-    "_raw_response",  # Vertex AI's client
-    "x_groq",
-    "data",
-    "message",
-    "amazon-bedrock-invocationMetrics",
+    "usage", "usage_metadata", "usageMetadata", "token_usage", "tokens", "token_count", "billed_units", "meta",
+    "metadata", "response", "_raw_response", "x_groq", "data", "message", "amazon-bedrock-invocationMetrics",
     "results",
-)
-_COUNTED = {name: kind for kind, names in _NAMES.items() for name in names}
+)  # fmt: skip
+_COUNTED = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 _FIELD_NAMES = frozenset((*_COUNTED, *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES))
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "completionReason")
 _REASON_PLACES = (
-    "choices",
-    "candidates",
-    "results",
-    "generations",
-    "outputs",
-    "completions",
-    "messageStop",
-    "delta",
-    "incomplete_details",
-    "response",
-    "_raw_response",
-    "data",
-    "finishReason",
-)
+    "choices", "candidates", "results", "generations", "outputs", "completions", "messageStop", "delta",
+    "incomplete_details", "response", "_raw_response", "data", "finishReason",
+)  # fmt: skip
 _REASON_NAMES = frozenset((*_REASONS, *_REASON_PLACES, "status", "reason"))
 _TOKEN_RANKS = {name: rank for rank, name in enumerate(_TOKEN_PLACES)}
 _REASON_RANKS = {name: rank for rank, name in enumerate(_REASON_PLACES)}

@@ -6,6 +6,7 @@ The names of OpenTelemetry's GenAI conventions and of OpenInference that ragtrac
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from ragtrace import semconv
@@ -16,93 +17,59 @@ STEP: Final = "step"
 TASK: Final = "task"
 """A step that is a request where nothing of the same library is above it."""
 
-GEN_AI_OPERATIONS: Final = {
-    "chat": semconv.OP_CHAT,
-    "generate_content": semconv.OP_CHAT,
-    "text_completion": semconv.OP_TEXT,
-    "embeddings": semconv.OP_EMBEDDINGS,
-    "embedding": semconv.OP_EMBEDDINGS,  # Spring AI
-    "retrieval": semconv.OP_RETRIEVAL,
-    "vector_db_retrieve": semconv.OP_RETRIEVAL,  # OpenLLMetry
-    "rerank": semconv.OP_RERANK,
-    "execute_tool": semconv.OP_TOOL,
-    "invoke_agent": semconv.OP_AGENT,
-    "invoke_workflow": semconv.OP_WORKFLOW,
-    "execute_task": TASK,  # OpenLLMetry
-    "evaluation": semconv.OP_EVALUATION,
-}
-"""`gen_ai.operation.name`; others are steps."""
-OPENINFERENCE_KINDS: Final = {
-    "CHAIN": semconv.OP_WORKFLOW,
-    "AGENT": semconv.OP_AGENT,
-    "LLM": semconv.OP_CHAT,
-    "RETRIEVER": semconv.OP_RETRIEVAL,
-    "RERANKER": semconv.OP_RERANK,
-    "EMBEDDING": semconv.OP_EMBEDDINGS,
-    "TOOL": semconv.OP_TOOL,
-    "EVALUATOR": semconv.OP_EVALUATION,
-}
-"""`openinference.span.kind`; others are steps."""
-TRACELOOP_KINDS: Final = {
-    "workflow": semconv.OP_WORKFLOW,
-    "task": TASK,
-    "agent": semconv.OP_AGENT,
-    "tool": semconv.OP_TOOL,
-}
-"""`traceloop.span.kind`."""
-TRACELOOP_REQUESTS: Final = {
-    "chat": semconv.OP_CHAT,
-    "completion": semconv.OP_TEXT,
-    "rerank": semconv.OP_RERANK,
-    "embedding": semconv.OP_EMBEDDINGS,
-}
-"""`llm.request.type` of OpenLLMetry's older releases."""
-LANGFUSE_TYPES: Final = {
-    "span": semconv.OP_WORKFLOW,
-    "chain": semconv.OP_WORKFLOW,
-    "agent": semconv.OP_AGENT,
-    "tool": semconv.OP_TOOL,
-    "retriever": semconv.OP_RETRIEVAL,
-    "generation": semconv.OP_CHAT,
-    "embedding": semconv.OP_EMBEDDINGS,
-    "evaluator": semconv.OP_EVALUATION,
-}
-"""`langfuse.observation.type`; others are steps."""
-VERCEL_OPERATIONS: Final = {
-    "ai.generateText": semconv.OP_WORKFLOW,
-    "ai.streamText": semconv.OP_WORKFLOW,
-    "ai.generateObject": semconv.OP_WORKFLOW,
-    "ai.streamObject": semconv.OP_WORKFLOW,
-    "ai.generateText.doGenerate": semconv.OP_CHAT,
-    "ai.streamText.doStream": semconv.OP_CHAT,
-    "ai.generateObject.doGenerate": semconv.OP_CHAT,
-    "ai.streamObject.doStream": semconv.OP_CHAT,
-    "ai.toolCall": semconv.OP_TOOL,
-    "ai.embed.doEmbed": semconv.OP_EMBEDDINGS,
-    "ai.embedMany.doEmbed": semconv.OP_EMBEDDINGS,
-}
-"""`ai.operationId` of Vercel's AI SDK; others are steps."""
 
-MLFLOW_TYPES: Final = {
-    "CHAIN": semconv.OP_WORKFLOW,
-    "WORKFLOW": semconv.OP_WORKFLOW,
-    "AGENT": semconv.OP_AGENT,
-    "LLM": semconv.OP_CHAT,
-    "CHAT_MODEL": semconv.OP_CHAT,
-    "RETRIEVER": semconv.OP_RETRIEVAL,
-    "RERANKER": semconv.OP_RERANK,
-    "EMBEDDING": semconv.OP_EMBEDDINGS,
-    "TOOL": semconv.OP_TOOL,
-    "EVALUATOR": semconv.OP_EVALUATION,
-    "TASK": TASK,
-    "UNKNOWN": TASK,  # a function that is traced without a type
-}
+def _by_name(names: Mapping[str, str]) -> Mapping[str, str]:
+    """Operations by the words for them, of which each operation has several between blanks."""
+    return {word: operation for operation, words in names.items() for word in words.split()}
+
+
+GEN_AI_OPERATIONS: Final = _by_name({
+    semconv.OP_CHAT: "chat generate_content",
+    semconv.OP_TEXT: "text_completion",
+    semconv.OP_EMBEDDINGS: "embeddings embedding",  # the second is Spring AI's
+    semconv.OP_RETRIEVAL: "retrieval vector_db_retrieve",  # the second is OpenLLMetry's, as `execute_task`
+    semconv.OP_RERANK: "rerank", semconv.OP_TOOL: "execute_tool", semconv.OP_AGENT: "invoke_agent",
+    semconv.OP_WORKFLOW: "invoke_workflow", TASK: "execute_task", semconv.OP_EVALUATION: "evaluation",
+})  # fmt: skip
+"""`gen_ai.operation.name`; others are steps."""
+OPENINFERENCE_KINDS: Final = _by_name({
+    semconv.OP_WORKFLOW: "CHAIN", semconv.OP_AGENT: "AGENT", semconv.OP_CHAT: "LLM", semconv.OP_RETRIEVAL: "RETRIEVER",
+    semconv.OP_RERANK: "RERANKER", semconv.OP_EMBEDDINGS: "EMBEDDING", semconv.OP_TOOL: "TOOL",
+    semconv.OP_EVALUATION: "EVALUATOR",
+})  # fmt: skip
+"""`openinference.span.kind`; others are steps."""
+TRACELOOP_KINDS: Final = _by_name({
+    semconv.OP_WORKFLOW: "workflow", TASK: "task", semconv.OP_AGENT: "agent", semconv.OP_TOOL: "tool",
+})  # fmt: skip
+"""`traceloop.span.kind`."""
+TRACELOOP_REQUESTS: Final = _by_name({
+    semconv.OP_CHAT: "chat", semconv.OP_TEXT: "completion", semconv.OP_RERANK: "rerank",
+    semconv.OP_EMBEDDINGS: "embedding",
+})  # fmt: skip
+"""`llm.request.type` of OpenLLMetry's older releases."""
+LANGFUSE_TYPES: Final = _by_name({
+    semconv.OP_WORKFLOW: "span chain", semconv.OP_AGENT: "agent", semconv.OP_TOOL: "tool",
+    semconv.OP_RETRIEVAL: "retriever", semconv.OP_CHAT: "generation", semconv.OP_EMBEDDINGS: "embedding",
+    semconv.OP_EVALUATION: "evaluator",
+})  # fmt: skip
+"""`langfuse.observation.type`; others are steps."""
+VERCEL_OPERATIONS: Final = _by_name({
+    semconv.OP_WORKFLOW: "ai.generateText ai.streamText ai.generateObject ai.streamObject",
+    semconv.OP_CHAT: "ai.generateText.doGenerate ai.streamText.doStream ai.generateObject.doGenerate "
+    "ai.streamObject.doStream",
+    semconv.OP_TOOL: "ai.toolCall", semconv.OP_EMBEDDINGS: "ai.embed.doEmbed ai.embedMany.doEmbed",
+})  # fmt: skip
+"""`ai.operationId` of Vercel's AI SDK; others are steps."""
+MLFLOW_TYPES: Final = _by_name({
+    semconv.OP_WORKFLOW: "CHAIN WORKFLOW", semconv.OP_AGENT: "AGENT", semconv.OP_CHAT: "LLM CHAT_MODEL",
+    semconv.OP_RETRIEVAL: "RETRIEVER", semconv.OP_RERANK: "RERANKER", semconv.OP_EMBEDDINGS: "EMBEDDING",
+    semconv.OP_TOOL: "TOOL", semconv.OP_EVALUATION: "EVALUATOR",
+    TASK: "TASK UNKNOWN",  # unknown: a function that is traced without a type
+})  # fmt: skip
 """`mlflow.spanType`, a text in JSON; others are steps."""
-SPRING_KINDS: Final = {
-    "chat_client": semconv.OP_WORKFLOW,
-    "tool_call": semconv.OP_TOOL,
-    "vector_store": semconv.OP_RETRIEVAL,
-}
+SPRING_KINDS: Final = _by_name({
+    semconv.OP_WORKFLOW: "chat_client", semconv.OP_TOOL: "tool_call", semconv.OP_RETRIEVAL: "vector_store",
+})  # fmt: skip
 """`spring.ai.kind`; others, e.g. advisors, are steps."""
 
 # --- keys that say what a span is ----------------------------------------------------------------
@@ -118,12 +85,9 @@ KINDS: Final = (
 )  # fmt: skip
 """A span with one of these attributes belongs to a generative application."""
 OPERATIONS: Final = (
-    (semconv.OI_KIND, OPENINFERENCE_KINDS),
-    (LANGFUSE_TYPE, LANGFUSE_TYPES),
-    (VERCEL_OPERATION, VERCEL_OPERATIONS),
-    (MLFLOW_TYPE, MLFLOW_TYPES),
-    (SPRING_KIND, SPRING_KINDS),
-)
+    (semconv.OI_KIND, OPENINFERENCE_KINDS), (LANGFUSE_TYPE, LANGFUSE_TYPES), (VERCEL_OPERATION, VERCEL_OPERATIONS),
+    (MLFLOW_TYPE, MLFLOW_TYPES), (SPRING_KIND, SPRING_KINDS),
+)  # fmt: skip
 """The keys whose values alone say what a span did, the first that is there."""
 
 # --- OpenLLMetry ---------------------------------------------------------------------------------
@@ -209,15 +173,9 @@ USAGE_OUTPUT: Final = ("output", "completion_tokens", "output_tokens")
 """Keys of Langfuse's usage."""
 PROVIDERS: Final = (semconv.PROVIDER, LEGACY_PROVIDER, semconv.OI_PROVIDER, semconv.OI_SYSTEM)
 SESSIONS: Final = (
-    semconv.OI_SESSION,
-    semconv.CONVERSATION_ID,
-    f"{TRACELOOP_PROPERTY}session_id",
-    f"{TRACELOOP_PROPERTY}thread_id",
-    f"{TRACELOOP_PROPERTY}conversation_id",
-    "langfuse.session.id",
-    f"{VERCEL_METADATA}sessionId",
-    SPRING_SESSION,
-)
+    semconv.OI_SESSION, semconv.CONVERSATION_ID, f"{TRACELOOP_PROPERTY}session_id", f"{TRACELOOP_PROPERTY}thread_id",
+    f"{TRACELOOP_PROPERTY}conversation_id", "langfuse.session.id", f"{VERCEL_METADATA}sessionId", SPRING_SESSION,
+)  # fmt: skip
 USERS: Final = (
     semconv.USER_ID, f"{TRACELOOP_PROPERTY}user_id", "langfuse.user.id", ENDUSER, f"{VERCEL_METADATA}userId",
 )  # fmt: skip
