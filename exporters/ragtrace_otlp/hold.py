@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context
@@ -66,6 +66,13 @@ class _Parked:
     """Attributes that the span leaves with in any case; None where nobody has decided yet whether it is a request."""
 
 
+class _Decision(NamedTuple):
+    """Whether a span waits for scores, and the attributes that it leaves with in any case."""
+
+    is_sampled: bool
+    more: dict[str, Any]
+
+
 class HoldProcessor(SpanProcessor):
     """A span processor around the real one. Call it with an evaluation to let that request's root span go."""
 
@@ -93,7 +100,7 @@ class HoldProcessor(SpanProcessor):
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
         self._recent: OrderedDict[_Key, None] = OrderedDict()
-        self._expected: OrderedDict[_Key, None] = OrderedDict()
+        self._expected: OrderedDict[_Key, _Decision | None] = OrderedDict()
         self._bytes = 0
         self._loaded_at = math.inf if self._must_load else 0.0
         self._parked = self._released = self._expired = self._late = 0
@@ -123,10 +130,14 @@ class HoldProcessor(SpanProcessor):
         """Park a span that waits for its scores; pass any other on."""
         context = span.context
         key = (context.trace_id, context.span_id) if context is not None else (0, 0)
-        is_expected = bool(self._expected) and self._is_expected(key)
+        is_expected, decision = self._expectation(key) if self._expected else (False, None)
         is_sampled = attributes_of(span).get(semconv.SAMPLED) is True
         if not (is_sampled or is_expected) or context is None or self._closed:
             self.inner.on_end(span)
+            return
+        more = decision.more if decision is not None else {} if is_sampled else None
+        if decision is not None and not decision.is_sampled:
+            self._leave(span, decision.more)
             return
         surplus: list[_Parked] = []
         early = None
@@ -139,7 +150,7 @@ class HoldProcessor(SpanProcessor):
                     self._released += 1
                     self._remember(key)
                 else:
-                    self._spans[key] = _Parked(span, 0, time.monotonic(), {} if is_sampled else None)
+                    self._spans[key] = _Parked(span, 0, time.monotonic(), more)
                     surplus = self._over_limits()
                     self._worker.put(key)
         if closed:
@@ -167,19 +178,24 @@ class HoldProcessor(SpanProcessor):
     def expect(self, key: tuple[int, int]) -> None:
         """Park the span with these ids (trace, span), which is about to end: somebody decides later."""
         with self._lock:
-            self._expected[key] = None
-            if len(self._expected) > self._limits.spans:
-                self._expected.popitem(last=False)
+            self._expect(key, self._expected.get(key))
 
-    def _is_expected(self, key: _Key) -> bool:
+    def _expect(self, key: _Key, decision: _Decision | None) -> None:
+        self._expected[key] = decision
+        if len(self._expected) > self._limits.spans:
+            self._expected.popitem(last=False)
+
+    def _expectation(self, key: _Key) -> tuple[bool, _Decision | None]:
         with self._lock:
-            return self._expected.pop(key, self) is None
+            return key in self._expected, self._expected.pop(key, None)
 
     def decide(self, key: tuple[int, int], is_sampled: bool, more: dict[str, Any]) -> None:
         """Say of a parked span whether it waits for scores, and which attributes it leaves with in any case."""
         with self._lock:
             entry = self._spans.get(key)
-            if entry is None:
+            if entry is None:  # the thread that decides was faster than the one that ends the span
+                if key not in self._recent:
+                    self._expect(key, _Decision(is_sampled, more))
                 return
             if is_sampled:
                 self._spans[key] = replace(entry, more=more)
