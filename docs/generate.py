@@ -83,7 +83,7 @@ def measured(row: dict[str, Any]) -> list[str]:
     good, recall = (f"{entry[what]:.1%}" for what in SHARES)
     if row["threshold"] is None:
         return [f"; where at most 5 % of good rows fail, {recall} of the bad ones do"]
-    return [f"; fails {good} of good, {recall} of bad rows"]
+    return [f"; fails {good} of good, {recall} of bad"]
 
 
 _GROUPS = {
@@ -360,18 +360,17 @@ the working directory (or at `RAGTRACE_CONFIG`):
 ```python
 import ragtrace
 
-ragtrace.init(evaluators=["groundedness", "toxicity"], sample=0.2, capture_content=True)
+ragtrace.init(evaluators=["groundedness", "toxicity"], sample=0.2)
 ```
 
 ```sh
-export RAGTRACE_EVALUATORS=groundedness,toxicity RAGTRACE_SAMPLE=0.2 RAGTRACE_CAPTURE_CONTENT=true
+export RAGTRACE_EVALUATORS=groundedness,toxicity RAGTRACE_SAMPLE=0.2
 ```
 
 ```toml
 # ragtrace.toml
 evaluators = ["groundedness", "toxicity"]
 sample = 0.2
-capture_content = true
 ```
 
 The settings of [`ragtrace worker`](worker.md) and of [the console](console.md) alone are in their pages."""
@@ -417,13 +416,13 @@ def redaction_page() -> str:
         "# What leaves: before and after",
         "",
         "[Privacy](../privacy.md) says what each mode finds and misses, and what it costs. Without `capture_content`,",
-        "no question, chunk, prompt or answer leaves in any mode. This is what leaves with `capture_content=True`. The",
-        "modes after `pii` show only the texts that leave otherwise than there.",
+        "no question, chunk, prompt or answer leaves in any mode. With `capture_content=True` these texts leave. `pii`",
+        "has those that it changes, and the modes after it have those that leave otherwise than with `pii`.",
     ]
     leaves = {mode: _redacted(mode) for mode in _MODES}
     for mode, meaning in _MODES.items():
         lines += ["", f'## `redact = "{mode}"`', "", meaning]
-        others = {} if mode in ("off", "pii") else leaves["pii"]
+        others = {"off": {}, "pii": leaves["off"]}.get(mode, leaves["pii"])
         rows = {what: text for what, text in leaves[mode].items() if others.get(what) != text}
         if rows:
             lines += ["", "| | leaves as |", "|---|---|", *(f"| {what} | `{text}` |" for what, text in rows.items())]
