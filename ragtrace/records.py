@@ -11,6 +11,8 @@ from operator import index
 from types import NoneType
 from typing import Any
 
+from ragtrace.base.model_prices import ModelUsage
+
 LONG_PROMPT = 400
 """Characters from which a question or a prompt may hold what an answer is made of, and not only instructions."""
 
@@ -60,8 +62,8 @@ class Facts:
     """Seconds from the request's start to the first piece of a streamed answer."""
     input_tokens: int | None = None
     output_tokens: int | None = None
-    usage: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """(input tokens, output tokens) by model, where several models were called."""
+    usage: Mapping[str, ModelUsage] = field(default_factory=dict)
+    """Tokens and cost by model; "" for a model without a name."""
     steps: tuple[Any, ...] = ()
     """Tool calls in order: mappings with `tool`, `args` and, where known, `result`."""
     spans: tuple[Mapping[str, object], ...] = ()
@@ -76,6 +78,12 @@ class Facts:
     """The member `ot` of the W3C tracestate: randomness and threshold of OpenTelemetry's consistent sampling."""
     from_spans: bool = False
     """The request was read from spans that were exported: a sampler before ragtrace may have left out others."""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars of the request's model calls; None where the price of one is not known, and without a call."""
+        costs = [each.cost for each in self.usage.values()]
+        return sum(costs) if costs and None not in costs else None  # type: ignore[arg-type]
 
 
 DECLARED = ("app", "env", "prompt_version", "tenant")
@@ -96,7 +104,7 @@ def facts_from_dict(values: Mapping[str, Any]) -> Facts:
         if name in facts:
             facts[name] = tuple(facts[name])
     if "usage" in facts:
-        facts["usage"] = {model: (counts[0], counts[1]) for model, counts in facts["usage"].items()}
+        facts["usage"] = {model: ModelUsage(*counts) for model, counts in facts["usage"].items()}
     return Facts(**facts)
 
 

@@ -122,8 +122,11 @@ def test_evaluators_have_shares(tmp_path: Path) -> None:
 
 def test_prices_by_model() -> None:
     """A model's name may hold slashes and equals signs, as providers' do."""
-    used = load({}, {"RAGTRACE_MODEL_PRICES": "openai/gpt-4o-mini=0.15/0.60, size=large=0/1e1"})
-    assert prices(used.model_prices) == {"openai/gpt-4o-mini": (0.15, 0.60), "size=large": (0.0, 10.0)}
+    used = load({}, {"RAGTRACE_MODEL_PRICES": "openai/gpt-4o-mini=0.15/0.60, size=large=0/1e1/2/3"})
+    expected = {"openai/gpt-4o-mini": (0.15, 0.60, 0.15, 0.15), "size=large": (0.0, 10.0, 2.0, 3.0)}
+    assert prices(used.model_prices) == expected
+    with pytest.raises(SettingError, match="CACHE_READ"):
+        load({"model_prices": ["m=1/2/3"]}, {})
     with pytest.raises(SettingError, match="give KEY=VALUE"):
         load({}, {"RAGTRACE_MODELS": '{"embedding"'})
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ragtrace.base.model_prices import ModelUsage
 from ragtrace.capture.timing import STAGES
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
@@ -44,41 +45,35 @@ class RequestNote(NamedTuple):
     unrecorded: bool
     time_to_first_chunk: float | None
     stages: Mapping[str, float]
-    tokens: Sequence[tuple[object, Sequence[object]]]
-    """Models with their tokens of input and of output."""
+    usage: Mapping[str, ModelUsage]
 
 
 def note(trace: Trace, decision: Decision) -> RequestNote:
     """What is counted later. Runs in the request's thread, so it only copies."""
     facts = trace.facts
-    tokens: list[tuple[object, Sequence[object]]] = list(facts.usage.items())
-    if not tokens and (facts.input_tokens is not None or facts.output_tokens is not None):
-        tokens = [(facts.model or "", (facts.input_tokens, facts.output_tokens))]
     status = "error" if trace.error else "cancelled" if facts.cancelled else "waiting" if facts.waiting else "ok"
     scores = [] if facts.chunks_of_earlier_turns else [document.score for document in trace.chunks]
     return RequestNote(
         trace.trace_id, time.time(), trace.duration, status, decision, scores, facts.retrievals, facts.model,
-        facts.prompt_version, facts.unrecorded, facts.time_to_first_chunk, facts.stages, tokens,
+        facts.prompt_version, facts.unrecorded, facts.time_to_first_chunk, facts.stages, facts.usage,
     )  # fmt: skip
 
 
 class Requests:
     """Counts requests. Not thread-safe: the sink holds its lock around each use."""
 
-    def __init__(
-        self, catalogue: Catalogue, caps: Caps, prices: Mapping[str, tuple[float, float]], strata: Sequence[str]
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, caps: Caps, priced: Sequence[str], strata: Sequence[str]) -> None:
         """Begins at 0 what is known before the first request: `increase()` misses the first event of a series that was
         not there before it."""
         m = self._metrics = catalogue
-        self._caps, self._prices = caps, prices
+        self._caps = caps
         self._begin_statuses("", "")
         for stratum in strata:
             for decision in ("sampled", "sampled_out"):
                 m.decisions.begin(decision, caps.stratum(stratum))
         for direction in DIRECTIONS:
             m.tokens.begin(direction, "")
-        for model in prices:
+        for model in priced:
             m.cost.begin("generation", caps.model(model))
         for value in _FEEDBACK:
             m.feedback.begin(value)
@@ -110,16 +105,12 @@ class Requests:
             m.empty.inc(by=not request.scores)
         if scores := [score for score in request.scores if score is not None]:
             m.top_score.observe(amount(max(scores)))
-        for model, counts in request.tokens:
-            self._count_tokens(model, [amount(count) for count in counts])
-
-    def _count_tokens(self, model: object, counts: Sequence[float]) -> None:
-        label = self._caps.model(model)
-        for direction, count in zip(DIRECTIONS, counts, strict=True):
-            self._metrics.tokens.inc(direction, label, by=count)
-        if isinstance(model, str) and model in self._prices:
-            dollars = sum(count * price for count, price in zip(counts, self._prices[model], strict=True)) / 1e6
-            self._metrics.cost.inc("generation", label, by=dollars)
+        for model, usage in request.usage.items():
+            label = caps.model(model)
+            for direction, count in zip(DIRECTIONS, usage, strict=False):
+                m.tokens.inc(direction, label, by=amount(count))
+            if usage.cost is not None:
+                m.cost.inc("generation", label, by=amount(usage.cost))
 
     def count_feedback(self, feedback: FeedbackNote) -> None:
         """Count a user's feedback: `up`, `down`, or anything else as `other`; its score and its category."""

@@ -59,21 +59,21 @@ class PrometheusSink(Collector):
         env: str,
         evaluators: Sequence[Evaluator],
         registry: CollectorRegistry | None = None,
-        prices: Mapping[str, tuple[float, float]] | None = None,
+        priced: Sequence[str] = (),
         strata: Sequence[str] = ("ratio",),
         directory: str | os.PathLike[str] | None = None,
         judge: JudgeLimits | None = None,
     ) -> None:
-        """`registry` defaults to a new one. `prices` are US dollars for a million tokens of input and of output, by
-        model. `strata` are the reasons that the sampler gives for its decisions, as far as they are known before the
-        first one. `directory` is shared by the processes of one application (see docs/metrics.md); without it this
-        process is alone. `judge` is shown where an evaluator may ask it.
+        """`registry` defaults to a new one. `priced` are models whose cost begins at 0. `strata` are the reasons that
+        the sampler gives for its decisions, as far as they are known before the first one. `directory` is shared by the
+        processes of one application (see docs/metrics.md); without it this process is alone. `judge` is shown where an
+        evaluator may ask it.
 
         Raises SettingError for a registry that holds ragtrace's metrics already, and for a directory that cannot be
         used.
         """
         self._base = (sendable(app, 200), sendable(env, 200))
-        self._evaluators, self._prices, self._strata = evaluators, dict(prices or {}), strata
+        self._evaluators, self._priced, self._strata = evaluators, priced, strata
         self._judge = judge or JudgeLimits()
         self._watcher: Watcher | None = None
         self._server: MetricsServer | None = None
@@ -111,7 +111,7 @@ class PrometheusSink(Collector):
         self._failures = 0
         self._caps = Caps()
         self._catalogue = Catalogue(self._base, self._evaluators)
-        self._requests = Requests(self._catalogue, self._caps, self._prices, self._strata)
+        self._requests = Requests(self._catalogue, self._caps, self._priced, self._strata)
         self._evaluations = Evaluations(self._catalogue, self._caps, self._evaluators, self._judge.model)
 
     def _forked(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ragtrace import semconv
 from ragtrace.capture import timing
@@ -131,7 +131,7 @@ def _facts(
 ) -> Facts:
     request = root.request
     app, env, prompt_version, tenant = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
-    usage = timing.usage_by_model(request.model_calls)
+    usage = timing.usage_by_model(request.model_calls, sanitizer)
     context = root.span.get_span_context()
     return Facts(
         app=app or _declared(request.service, sanitizer),
@@ -150,9 +150,9 @@ def _facts(
         chunks_of_earlier_turns=earlier_turns,
         stages=timing.seconds_by_stage(request.stage_times),
         time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),
-        input_tokens=sum(read for read, _ in usage.values()) if usage else None,
-        output_tokens=sum(written for _, written in usage.values()) if usage else None,
-        usage=_sendable_usage(usage, sanitizer) if len(usage) > 1 else {},
+        input_tokens=sum(each.input for each in usage.values()) if usage else None,
+        output_tokens=sum(each.output for each in usage.values()) if usage else None,
+        usage=usage,
         steps=tuple(_step(call) for call in request.tool_calls),
         cancelled=cancelled,
         waiting=request.interrupt is not None,
@@ -170,16 +170,6 @@ def _declared(value: object, sanitizer: Sanitizer) -> str | None:
 def _word(call: Run | None, name: str, sanitizer: Sanitizer) -> str | None:
     value = call.attributes.get(name) if call is not None else None
     return sanitizer.text(value, _MAX_NAME) if isinstance(value, str) else None
-
-
-def _sendable_usage(usage: Mapping[str, tuple[int, int]], sanitizer: Sanitizer) -> dict[str, tuple[int, int]]:
-    """The usage by the models' names as they leave the process. Models whose names become equal are added up."""
-    sums: dict[str, tuple[int, int]] = {}
-    for model, (read, written) in usage.items():
-        name = sanitizer.text(model, _MAX_NAME)
-        before = sums.get(name, (0, 0))
-        sums[name] = (before[0] + read, before[1] + written)
-    return sums
 
 
 def _step(call: Run) -> dict[str, str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragtrace import semconv
+from ragtrace.base.model_prices import ModelUsage, usage_of
 from ragtrace.capture.request import Request, Run
+from ragtrace.text.sanitizer import Sanitizer
 
 STAGES = {
     semconv.OP_RETRIEVAL: "retrieval",
@@ -23,6 +25,9 @@ _SPAN_FACTS = {
     "input_tokens": semconv.INPUT_TOKENS,
     "output_tokens": semconv.OUTPUT_TOKENS,
 }
+_TOKENS = (semconv.INPUT_TOKENS, semconv.OUTPUT_TOKENS, semconv.CACHE_READ_TOKENS, semconv.CACHE_WRITE_TOKENS)
+_MAX_NAME = 1_000
+"""Characters of a model's name."""
 _MAX_SPANS = 10_000
 """Spans of a request whose durations are kept: a request that embeds a whole library must not fill the memory."""
 _MAX_LISTED = 200
@@ -92,15 +97,16 @@ def time_to_first_chunk(root: Run, calls: Sequence[Run]) -> float | None:
     return max(0, first - root.started) / 1e9 if first else None
 
 
-def usage_by_model(calls: Sequence[Run]) -> dict[str, tuple[int, int]]:
-    """(input tokens, output tokens) by model; "" for a model without a name. Calls without counts are left out."""
-    usage: dict[str, tuple[int, int]] = {}
+def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, ModelUsage]:
+    """The usage by the models' names as they leave the process. Calls without counts are left out."""
+    usage: dict[str, ModelUsage] = {}
     for call in calls:
-        read, written = _count(call, semconv.INPUT_TOKENS), _count(call, semconv.OUTPUT_TOKENS)
-        if read or written:
-            model = str(call.attributes.get(semconv.REQUEST_MODEL, ""))
-            before = usage.get(model, (0, 0))
-            usage[model] = (before[0] + read, before[1] + written)
+        counts = [_count(call, name) for name in _TOKENS]
+        if any(counts):
+            names = [call.attributes.get(name) for name in (semconv.REQUEST_MODEL, semconv.RESPONSE_MODEL)]
+            model = sanitizer.text(names[0] or "", _MAX_NAME)
+            of_call = usage_of(names, *counts)
+            usage[model] = usage[model].plus(of_call) if model in usage else of_call
     return usage
 
 

@@ -24,6 +24,7 @@ READS: Mapping[str, str] = {
     "/traces": "trace.search",
     "/traces/{trace_id}": "trace.view",
     "/traces/{trace_id}/scores": "trace.view",
+    "/costs": "cost.list",
     "/questions": "question.list",
     "/questions/gaps": "question.gaps",
     "/questions/{topic}": "question.list",

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations, sampling
+from ragtrace.base.model_prices import set_prices
 from ragtrace.base.parts import Keeper, parts
 from ragtrace.capture import on_off, recorder
 from ragtrace.capture.content import ContentPolicy
@@ -187,6 +188,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     """Start the pipeline and what receives its evaluations."""
     from ragtrace.evaluate.causes import cause
 
+    set_prices(prices(settings.model_prices))
     settings, remove_spending = _shared_budget(settings, checks)
     if settings.model("embedding"):  # one that cannot be loaded is an error at start, not one on every score
         from ragtrace.evaluate.models.embedding import get_embedder
@@ -205,9 +207,8 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     keeper = _keeper(settings, calibrated)
     store, feedback = (None, None) if keeper is None else (keeper.sink, keeper.feedback)
     deliveries = open_deliveries(settings, capture.sanitizer)
-    telemetry_sinks = telemetry.sinks if telemetry is not None else ()
-    # Spans after the store: what a trace backend shows is in the store, too.
-    parts: list[Sink | None] = [metrics, journal, store, *telemetry_sinks, *deliver(deliveries)]
+    of_spans = telemetry.sinks if telemetry is not None else ()  # after the store: what a backend shows is there, too
+    parts: list[Sink | None] = [metrics, journal, store, *of_spans, *deliver(deliveries)]
     pipeline = Pipeline(
         checks,
         (*sinks, *(part for part in parts if part is not None)),
@@ -231,8 +232,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     pipeline.start()
     recorder.set_consumer(pipeline)
     source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
-    parts_beside = Parts(telemetry, metrics, journal, store, feedback, source, deliveries)
-    runtime = Runtime(settings, pipeline, parts_beside)
+    runtime = Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, feedback, source, deliveries))
     runtime.at_close(remove_spending)
     return runtime
 
@@ -248,7 +248,7 @@ def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink 
         app=settings.app,
         env=settings.env,
         evaluators=checks,
-        prices=prices(settings.model_prices),
+        priced=list(prices(settings.model_prices)),
         strata=_strata(settings),
         directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
         judge=JudgeLimits(

@@ -138,9 +138,9 @@ class Settings:
     prometheus_host: str = "127.0.0.1"
     """Address that /metrics listens on."""
     model_prices: tuple[str, ...] = ()
-    """What models cost: items `model=INPUT/OUTPUT` in US dollars for a million tokens, e.g. `gpt-4o-mini=0.15/0.60`.
-    `ragtrace_cost_usd_total` counts the application's models. The judge's model, by the name that `judge_model` has,
-    needs one where litellm lists none: without a price it is refused, and `0/0` says that it costs nothing."""
+    """What models cost in US dollars for a million tokens: items `model=INPUT/OUTPUT`, or with cached tokens
+    `model=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE`, e.g. `gpt-4o-mini=0.15/0.60/0.075/0.15`. Other models have litellm's
+    prices, where it is installed. The judge's model must have one; `0/0` says that it is free."""
 
     hold_seconds: float = 20.0
     """How long a sampled request's root span is held back for its scores, counted from when the evaluators have loaded

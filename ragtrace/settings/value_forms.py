@@ -9,34 +9,36 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from ragtrace.base.model_prices import Price
 from ragtrace.errors import SettingError
 
 BROKERS = ("nats", "redis", "rediss", "kafka")
 FRAMEWORKS = ("langchain", "llama_index")
 
 
-def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, tuple[float, float]]:
-    """US dollars for a million tokens of input and of output, by model, from items `model=INPUT/OUTPUT`.
+def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, Price]:
+    """The prices of models, from items `model=INPUT/OUTPUT` or `model=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE`. Cached
+    tokens cost as much as others where their price is left out.
 
     Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
     is there twice.
     """
-    by_model: dict[str, tuple[float, float]] = {}
+    by_model: dict[str, Price] = {}
     for item in items:
-        name, _, both = item.rpartition("=")
+        name, _, numbers = item.rpartition("=")
         model = name.strip()
         try:
-            input_price, output_price = (float(part) for part in both.split("/"))
+            values = [float(part) for part in numbers.split("/")]
         except ValueError:
-            input_price = output_price = -1.0
-        if not model or not (0 <= input_price < math.inf and 0 <= output_price < math.inf):
+            values = []
+        if not model or len(values) not in (2, 4) or not all(0 <= value < math.inf for value in values):
             raise SettingError(
-                f"{where} has {item!r}; give model=INPUT/OUTPUT in US dollars for a million tokens, "
-                "e.g. gpt-4o-mini=0.15/0.60"
+                f"{where} has {item!r}; give model=INPUT/OUTPUT or model=INPUT/OUTPUT/CACHE_READ/CACHE_WRITE in US "
+                "dollars for a million tokens, e.g. gpt-4o-mini=0.15/0.60/0.075/0.15"
             )
         if model in by_model:
             raise SettingError(f"{where} has {model!r} twice; give one price for each model")
-        by_model[model] = (input_price, output_price)
+        by_model[model] = Price(*values, *(values[:1] * (4 - len(values))))
     return by_model
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
+from ragtrace.base.model_prices import ModelUsage
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs.store import Store, open_store
@@ -67,6 +68,7 @@ def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
         "session_id": f"session-{number}",
         "input_tokens": 700,
         "output_tokens": 40,
+        "usage": {"small": ModelUsage(700, 40, cost=0.01)},
         "spans": (
             {"name": "answer", "operation": "chain", "start": started, "duration": 2.0, "parent": None},
             {"name": "search", "operation": "retrieval", "start": started + 0.1, "duration": 0.4, "parent": 0},

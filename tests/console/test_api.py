@@ -18,6 +18,7 @@ from schemathesis.config import SchemathesisConfig
 from sqlalchemy import select
 
 from ragtrace import calibrations
+from ragtrace.base.model_prices import ModelUsage
 from ragtrace.console import accounts, tokens
 from ragtrace.console.api import described
 from ragtrace.console.chatlogs import schema
@@ -60,6 +61,18 @@ def shop(console: Console) -> Console:
     made = [plain(number, 0.1 if number % 5 == 0 else 0.9) for number in range(19)]
     console.store.write([*made, plain(19, error="TimeoutError")], [relevance])
     return console
+
+
+def test_costs_name_people_to_those_who_may_know_them(console: Console) -> None:
+    """Users and sessions by what their models cost, weighted for all requests; no names for who sees masked texts."""
+    usage = {"m": ModelUsage(10, 5, cost=0.5)}
+    logs = [plain(n, facts=Facts(app="shop", user_id=f"u{n % 2}", usage=usage if n else {})) for n in range(3)]
+    console.store.write(logs, [relevance])
+    period = {"since": STARTED - 60, "until": STARTED + 60}
+    found = console.signed_in("ada").get("/api/costs", params=period).json()
+    assert (found["total"], found["unpriced"], found["sessions"]) == (1.0, 1.0, [])
+    assert found["users"] == [{"name": name, "requests": 1.0, "cost": 0.5} for name in ("u0", "u1")]
+    assert console.signed_in("vera").get("/api/costs", params=period).status_code == 403
 
 
 def test_traces_are_found_by_every_filter(shop: Console) -> None:

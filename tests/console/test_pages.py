@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs import overview, schema
+from ragtrace.console.chatlogs.costs import costs
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
@@ -544,6 +545,11 @@ def test_the_overview_shows_the_store_s_figures(store: Store) -> None:
     assert percent(check.passes.value) in text
     assert range_percent(check.passes.interval) in text
     assert 'aria-label="Pass rate of faithfulness over time"' in page
+    spent = costs(store, now - 86_400, now)
+    assert spent.total == pytest.approx(40 * 2 * 0.01), "each stored one stands for two requests"
+    assert f"US$ {spent.total:.2f}" in text
+    assert [each.cost for each in spent.sessions] == [pytest.approx(0.02)] * 10
+    assert f"/traces?session_id={spent.sessions[0].name}" in page
     assert "/traces?evaluator=faithfulness&amp;label=fail&amp;range=24h" in page
     assert "Nothing in this time" not in text
 

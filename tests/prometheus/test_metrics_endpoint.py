@@ -27,6 +27,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from ragtrace.base.model_prices import ModelUsage
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.live.init import _strata
@@ -221,9 +222,9 @@ ODD: list[Any] = [
 @pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text"])
 def test_odd_values_of_a_request_do_not_break_a_scrape(accept: str) -> None:
     """Models, versions, stages, tokens and reasons that an application made up: every scrape can be read."""
-    sink = PrometheusSink(app="\ud800\0", env="\udfff", evaluators=[length], prices={"\ud800": (1.0, 1.0)})
+    sink = PrometheusSink(app="\ud800\0", env="\udfff", evaluators=[length], priced=["\ud800"])
     for odd in ODD:
-        stages, usage = {"tool": odd, "else": 1}, {"\ud800": (odd, odd)}
+        stages, usage = {"tool": odd, "else": 1}, {"\ud800": ModelUsage(odd, odd, cost=odd)}
         several = Facts(model=odd, prompt_version=odd, stages=stages, usage=usage)
         single = Facts(model=odd, time_to_first_chunk=odd, input_tokens=odd)
         for facts in (several, single):
@@ -643,11 +644,10 @@ def test_the_retrievers_best_score(sink: PrometheusSink) -> None:
 
 def test_tokens_and_what_they_cost() -> None:
     """Each model's tokens at its own price; a model without a price has tokens alone; the judge's cost beside them."""
-    sink = PrometheusSink(app="a", env="b", evaluators=[length], prices={"small": (1.0, 2.0), "large": (10.0, 20.0)})
-    usage = {"small": (1_000_000, 0), "large": (0, 500_000)}
-    sink.observe_request(asked(usage=usage, input_tokens=1_000_000, output_tokens=500_000), Decision(True, 1.0, "r"))
-    sink.observe_request(asked(model="small", input_tokens=0, output_tokens=1_000_000), Decision(True, 1.0, "r"))
-    sink.observe_request(asked(model="own", input_tokens=7, output_tokens=3), Decision(True, 1.0, "r"))
+    sink = PrometheusSink(app="a", env="b", evaluators=[length])
+    usage = {"small": ModelUsage(1_000_000, cost=1.0), "large": ModelUsage(0, 500_000, cost=10.0)}
+    for each in (usage, {"small": ModelUsage(0, 1_000_000, cost=2.0)}, {"own": ModelUsage(7, 3)}):
+        sink.observe_request(asked(usage=each), Decision(True, 1.0, "r"))
     sink(Evaluation(asked(), (Score("length", 1.0, "pass", model="judge-1", input_tokens=9, cost=0.25),)))
     scraped = Scraped(sink)
     assert scraped.value("ragtrace_tokens_total", direction="input", model="small") == 1_000_000
@@ -800,7 +800,7 @@ class Sent:
 def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
     """docs/metrics.md and a scrape of a sink that has seen everything agree in names, types and labels, both ways."""
     judged = replace(breaks, method="judge", asks_judge=True)
-    sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], prices={"gpt": (1.0, 2.0)})
+    sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], priced=["gpt"])
     stopping.append(Pipeline([length, judged]))
     sink.watch(stopping[0], Sent(), {"timeout": 1})
     busy(sink)

@@ -2,7 +2,7 @@
 
     python -m tests.spans.carried --write
 
-writes the table of `docs/other-tracers.md`. A fact is carried (✔), or it is absent (-); a wrong one raises ValueError.
+writes the table of `docs/other-tracers.md`: the facts that each library's spans lack. A wrong one raises ValueError.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ def table() -> str:
     columns = [tuple(name.split("-")) for name in golden_files()]
     columns.sort(key=lambda each: (list(FRAMEWORKS).index(each[0]), list(TITLES).index(each[1])))
     cells = {column: facts(column[0], traces_by_case("-".join(column))) for column in columns}
-    head = " | ".join(f"{FRAMEWORKS[framework]}: {TITLES[library]}" for framework, library in columns)
-    lines = [f"| | {head} |", "|---" * (len(columns) + 1) + "|"]
-    for fact in FACTS:
-        row = [" " if fact in NEVER.get(column[0], ()) else cells[column].get(fact, "-") for column in columns]
-        lines.append(f"| {fact} | {' | '.join(row)} |")
+    lines = ["| spans | do not carry |", "|---|---|"]
+    for framework, library in columns:
+        carried = cells[framework, library]
+        missing = [fact for fact in FACTS if carried.get(fact, "-") == "-" and fact not in NEVER.get(framework, ())]
+        lines.append(f"| {FRAMEWORKS[framework]}: {TITLES[library]} | {', '.join(missing)} |")
     return "\n".join(lines)
 
 

@@ -168,6 +168,15 @@ ENDUSER: Final = "enduser.id"
 # --- one fact under several names, the best first -------------------------------------------------
 INPUT_TOKENS: Final = (semconv.INPUT_TOKENS, semconv.OI_TOKENS_PROMPT, "gen_ai.usage.prompt_tokens")
 OUTPUT_TOKENS: Final = (semconv.OUTPUT_TOKENS, semconv.OI_TOKENS_COMPLETION, "gen_ai.usage.completion_tokens")
+CACHE_READ: Final = (
+    semconv.CACHE_READ_TOKENS, semconv.OI_TOKENS_CACHE_READ, "gen_ai.usage.cache_read_input_tokens",
+)  # fmt: skip
+CACHE_WRITE: Final = (
+    semconv.CACHE_WRITE_TOKENS, semconv.OI_TOKENS_CACHE_WRITE, "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+)  # fmt: skip
+USAGE_CACHE_READ: Final = ("input_cached_tokens", "input_cache_read", "cache_read_input_tokens")
+USAGE_CACHE_WRITE: Final = ("input_cache_creation", "cache_creation_input_tokens")
 USAGE_INPUT: Final = ("input", "prompt_tokens", "input_tokens")
 USAGE_OUTPUT: Final = ("output", "completion_tokens", "output_tokens")
 """Keys of Langfuse's usage."""

@@ -272,6 +272,8 @@ def _read_model(facts: SpanFacts, record: SpanRecord) -> None:
         semconv.RESPONSE_ID: _response_id(attributes),
         semconv.INPUT_TOKENS: _count(attributes, dialects.INPUT_TOKENS, usage, dialects.USAGE_INPUT),
         semconv.OUTPUT_TOKENS: _count(attributes, dialects.OUTPUT_TOKENS, usage, dialects.USAGE_OUTPUT),
+        semconv.CACHE_READ_TOKENS: _count(attributes, dialects.CACHE_READ, usage, dialects.USAGE_CACHE_READ),
+        semconv.CACHE_WRITE_TOKENS: _count(attributes, dialects.CACHE_WRITE, usage, dialects.USAGE_CACHE_WRITE),
     }
     facts.attributes = {name: value for name, value in values.items() if value is not None}
 

@@ -125,6 +125,8 @@ class TraceOut(BaseModel):
     error: str | None
     cause: str | None
     sampling_probability: float
+    cost: float | None
+    """US dollars of its models, where their prices are known."""
     thumbs: int | None
     reviewed: bool
     scores: list[ScoreOut]
@@ -163,6 +165,7 @@ def whole(stored: StoredTrace) -> TraceOut:
         documents=[_document(each) for each in trace.documents],
         attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
         cause=stored.evaluation.cause,
+        cost=trace.facts.cost,
         scores=[ScoreOut(**_score(score)) for score in stored.evaluation.scores],
         feedback=[FeedbackOut(**asdict(f) | {"comment": f.comment and clean(f.comment)}) for f in stored.feedback],
     )

@@ -13,10 +13,12 @@ from sqlalchemy import func, select, text
 from ragtrace._version import __version__
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api.inputs import Short, Unix
-from ragtrace.console.chatlogs import overview, schema_upgrade
+from ragtrace.console.chatlogs import costs, overview, schema_upgrade
 from ragtrace.console.chatlogs.schema import sums, traces
 from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.problems import Problem
 from ragtrace.console.review import queue
+from ragtrace.console.visible_content import may_read_personal_data
 
 router = APIRouter(prefix="/api", tags=["overview"])
 _DAY = 86_400
@@ -30,6 +32,16 @@ class OverviewPeriod(BaseModel):
     until: Unix | None = Field(None, description="Default: now")
     app: Short = ""
     buckets: Annotated[int, Field(ge=1, le=200, description="Points of time at most")] = 48
+
+
+class CostPeriod(BaseModel):
+    """Of which time, and how many users and sessions."""
+
+    model_config = ConfigDict(extra="forbid")
+    since: Unix | None = Field(None, description="Unix seconds; default: a day before `until`")
+    until: Unix | None = Field(None, description="Default: now")
+    app: Short = ""
+    most: Annotated[int, Field(ge=1, le=1_000)] = 10
 
 
 class Health(BaseModel):
@@ -56,6 +68,16 @@ def get_overview(request: Request, user: Viewer, query: Annotated[OverviewPeriod
     until = time.time() if query.until is None else query.until
     since = until - _DAY if query.since is None else query.since
     return overview.overview(store_of(request), since, until, query.app, query.buckets)
+
+
+@router.get("/costs")
+def get_costs(request: Request, user: Viewer, query: Annotated[CostPeriod, Query()]) -> costs.Costs:
+    """What the models cost, and for which users and sessions. Only for roles that see texts unmasked."""
+    if not may_read_personal_data(request, user):
+        raise Problem(403, "Costs name users and sessions", "Your role sees masked texts.")
+    until = time.time() if query.until is None else query.until
+    since = until - _DAY if query.since is None else query.since
+    return costs.costs(store_of(request), since, until, query.app, most=query.most)
 
 
 @router.get("/health")

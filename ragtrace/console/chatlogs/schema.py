@@ -123,6 +123,7 @@ traces = Table(
     Column("cause", String(40)),
     Column("probability", Float, nullable=False),  # in (0, 1], of being sampled for evaluation
     Column("lag", Float),  # seconds
+    Column("cost", Float),  # US dollars of its models; NULL where a price is not known
     Column("stored", Float(53), nullable=False),
     Column("size", Integer, nullable=False),  # bytes of its content
     Column("thumbs", Integer),  # -1, 0 or 1: the last feedback

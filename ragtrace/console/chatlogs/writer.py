@@ -109,6 +109,7 @@ def _trace_row(keys: Keys | None, evaluation: Evaluation, trace_id: str, now: fl
         "cause": _label(evaluation.cause, 40),
         "probability": _probability(trace.sampling_probability),
         "lag": evaluation.lag if math.isfinite(evaluation.lag) else None,
+        "cost": facts.cost,
         "stored": now,
         "reviewed": False,
     }

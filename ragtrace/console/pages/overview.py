@@ -14,6 +14,7 @@ from starlette.responses import Response
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.chatlogs import overview as figures
 from ragtrace.console.chatlogs import schema, search
+from ragtrace.console.chatlogs.costs import costs
 from ragtrace.console.chatlogs.overview import Check, Overview, Traffic
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
@@ -23,6 +24,7 @@ from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
 from ragtrace.console.pages.trace_view import seconds
 from ragtrace.console.pages.verdict_note import verdict_note
+from ragtrace.console.visible_content import may_read_personal_data
 from ragtrace.statistics import Estimate
 
 router = APIRouter()
@@ -67,6 +69,8 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         latency=_latency(figures_.traffic),
         causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),
         cost=sum(check.cost for check in figures_.checks),
+        spent=costs(store, since, now, app[:200], most=5),
+        names_spenders=may_read_personal_data(request, user),
         failed=sum(check.errors for check in figures_.checks),
         range=range,
         ranges=RANGE_NAMES,
