@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakMethod
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
@@ -30,8 +31,9 @@ _WHOLE = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT})
 
 
 def add_attributes(capture: ContentPolicy, run: Run, cancelled: bool, failed: Callable[[str], object]) -> None:
-    """Give the span of a run that ends its attributes, which are made when somebody reads them. `failed` is called
-    where they cannot be made: the span leaves without them. What is known only while the request is open is noted."""
+    """Give the span of a run that ends its attributes, which are made when somebody reads them. `failed`, a method, is
+    called where they cannot be made: the span leaves without them. What is known only while the request is open is
+    noted."""
     calls = run.request.model_calls
     if run.operation == semconv.OP_AGENT:
         run.attributes.update(_usage_of_agent(run))
@@ -40,13 +42,14 @@ def add_attributes(capture: ContentPolicy, run: Run, cancelled: bool, failed: Ca
     if semconv.SAMPLED in run.attributes:  # the hold asks for it before the others are made
         run.span.set_attribute(semconv.SAMPLED, run.attributes[semconv.SAMPLED])
     # A copy: the run refers to its span, and what refers to itself waits for the garbage collector if nobody reads it.
-    ended = replace(run, span=INVALID_SPAN)
+    ended, note = replace(run, span=INVALID_SPAN), WeakMethod(failed)
 
     def make() -> Attributes:
         try:
             return span_attributes(capture, ended, cancelled)
         except Exception:  # noqa: BLE001 a value that cannot be written costs neither the span nor its request
-            failed("attributes")
+            if (live := note()) is not None:
+                live("attributes")
             return {}
 
     defer_attributes(run.span, make)

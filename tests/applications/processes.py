@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -154,14 +155,10 @@ def requests_of(received: Received) -> list[Request]:
 
 
 def _request(root: dict[str, Any], spans: list[dict[str, Any]]) -> Request:
-    sessions = {span["session.id"] for span in spans}
+    sessions = {span["gen_ai.conversation.id"] for span in spans}
     users = {span["user.id"] for span in spans}
     assert len(sessions) == len(users) == 1, "another session or user on a span below"
-    passages = [span.get("retrieval.documents.0.document.content") for span in spans]
-    return Request(
-        root["input.value"],
-        root["output.value"],
-        sessions.pop(),
-        users.pop(),
-        tuple(passage for passage in passages if passage is not None),
-    )
+    found = [json.loads(span["gen_ai.retrieval.documents"]) for span in spans if "gen_ai.retrieval.documents" in span]
+    question, answer = (json.loads(root[f"gen_ai.{way}.messages"])[0]["parts"][0] for way in ("input", "output"))
+    passages = tuple(documents[0]["content"] for documents in found if documents)
+    return Request(question["content"], answer["content"], sessions.pop(), users.pop(), passages)

@@ -28,6 +28,10 @@ def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
     return done.stdout, [json.loads(line) for line in spans.read_text(encoding="utf-8").splitlines()]
 
 
+def question_of(root: dict[str, Any]) -> Any:
+    return json.loads(root["attributes"][semconv.INPUT_MESSAGES])[0]["parts"][0]["content"]
+
+
 def test_the_main_job(tmp_path: Path) -> None:
     """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores; the summary
     accounts for every request."""
@@ -37,8 +41,8 @@ def test_the_main_job(tmp_path: Path) -> None:
     assert len(roots) == 8
     for root in roots:
         attributes = root["attributes"]
-        assert attributes[semconv.OI_INPUT] in traffic.QUESTIONS
-        assert attributes[semconv.OI_OUTPUT]
+        assert question_of(root) in traffic.QUESTIONS
+        assert attributes[semconv.OUTPUT_MESSAGES]
         assert attributes[semconv.CONVERSATION_ID].startswith("session-")
         assert attributes[semconv.STATUS] == "scored"
         label, value = (attributes.get(f"gen_ai.evaluation.answer_relevance.{key}") for key in ("label", "score"))
@@ -60,7 +64,7 @@ def test_the_main_job(tmp_path: Path) -> None:
         stored = [store.get(root["trace_id"]) for root in roots]
     for root, log in zip(roots, stored, strict=True):
         assert log is not None
-        assert log.trace.query == root["attributes"][semconv.OI_INPUT]
+        assert log.trace.query == question_of(root)
         own = {s.name: s.value for s in log.evaluation.scores}["answer_relevance"]
         assert own == root["attributes"].get("gen_ai.evaluation.answer_relevance.score")
 

@@ -44,6 +44,6 @@ def test_a_batch_is_answered_and_scored(broker: str, tmp_path: Path, request: py
     for _, answer, trace_id in answers:
         verdict = "fail" if "Oslo" in answer else "pass"
         assert spans[trace_id]["gen_ai.evaluation.groundedness.label"] == verdict
-        assert spans[trace_id]["session.id"] == "questions.txt"
+        assert spans[trace_id]["gen_ai.conversation.id"] == "questions.txt"
     stored = stored_request(folder / "chatlogs.db", answers[0][2])
     assert next(document.id for document in stored.trace.documents).startswith("paragraph-")

@@ -70,6 +70,6 @@ def test_answers_are_streamed_and_scores_and_thumbs_arrive(server: str, tmp_path
     spans = scored_spans(received, "groundedness")
     verdicts = {trace: span["gen_ai.evaluation.groundedness.label"] for trace, span in spans.items()}
     assert verdicts == {first["trace_id"]: "pass", second["trace_id"]: "fail"}, application.tail()
-    assert len({span["session.id"] for span in spans.values()}) == 1
+    assert len({span["gen_ai.conversation.id"] for span in spans.values()}) == 1
     stored = stored_request(folder / "chatlogs.db", second["trace_id"])
     assert (stored.trace.query, stored.thumbs) == (UNKNOWN, -1)

@@ -73,7 +73,7 @@ def test_answers_are_streamed_and_scores_and_thumbs_arrive(chat: Chat) -> None:
 
     spans = scored_spans(chat.received, "groundedness")
     assert spans.keys() == {right, wrong}, chat.application.tail()
-    assert {(span["session.id"], span["user.id"]) for span in spans.values()} == {("s-1", "ada")}
+    assert {(span["gen_ai.conversation.id"], span["user.id"]) for span in spans.values()} == {("s-1", "ada")}
     verdicts = {trace: span["gen_ai.evaluation.groundedness.label"] for trace, span in spans.items()}
     assert verdicts == {right: "pass", wrong: "fail"}
     stored = stored_request(chat.folder / "chatlogs.db", wrong)

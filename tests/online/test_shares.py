@@ -141,7 +141,7 @@ def test_the_probability_is_on_each_score() -> None:
     event."""
     scores = (Score("often", 1.0, sampling_probability=0.5), Score("rare", 1.0, sampling_probability=0.005))
     evaluation = Evaluation(make_trace(sampling_probability=0.5), scores)
-    attributes = score_attributes(evaluation, ScoreFormat())
+    attributes = score_attributes(evaluation, ScoreFormat(openinference=True))
     assert "gen_ai.evaluation.often.sampling_probability" not in attributes
     assert attributes["gen_ai.evaluation.rare.sampling_probability"] == 0.005
     assert json.loads(attributes["evaluations.1.evaluation.metadata"]) == {"sampling_probability": 0.005}
