@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ _STRUCTURED = frozenset(
     {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.SYSTEM_INSTRUCTIONS, semconv.TOOL_DEFINITIONS}
 )
 """Attributes that are JSON on a span and structured on an event."""
+_OPT_IN = "OTEL_SEMCONV_STABILITY_OPT_IN"
 _WHOLE = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT})
 
 
@@ -68,7 +70,22 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
     standard.update(run.request.common)
     standard.update(_content(capture, run, answer, cancelled))
     standard[semconv.OPERATION] = run.operation
+    _follow_release(standard)
     return {**openinference(capture, run, standard, answer), **standard} if capture.openinference else standard
+
+
+def _follow_release(standard: Attributes) -> None:
+    """Rename what semantic-conventions-genai v0.1.0 has renamed, where the environment asks for the new names or, with
+    `gen_ai/dup`, for both."""
+    wishes = {word.strip() for word in os.environ.get(_OPT_IN, "").split(",")}
+    if wishes.isdisjoint({"gen_ai", "gen_ai_latest_experimental", "gen_ai/dup"}):
+        return
+    if (workflow := standard.get(semconv.WORKFLOW_NAME)) is not None:
+        standard.setdefault(semconv.AGENT_NAME, workflow)
+        if "gen_ai/dup" not in wishes:
+            del standard[semconv.WORKFLOW_NAME]
+    if (top_k := standard.get(semconv.REQUEST_TOP_K)) is not None:
+        standard[semconv.REQUEST_TOP_K] = int(top_k)
 
 
 def _usage_of_agent(agent: Run) -> Attributes:

@@ -291,6 +291,23 @@ def test_comparison_says_when_evaluators_differ() -> None:
     assert compare(a, b).differences[0].note == "version differs: 1 and 2"
 
 
+def test_metrics_that_never_differ_correct_nothing() -> None:
+    """Six broken answers of eighteen are seen beside eleven metrics that are equal on every row."""
+    names = ["faithfulness", *(f"constant{i}" for i in range(11))]
+    metrics = [replace(FAITHFULNESS, name=name) for name in names]
+
+    def side(values: list[float]) -> EvaluationRun:
+        scores = [{name: Score(name, v if name == names[0] else 1.0) for name in names} for v in values]
+        return run([replace(row, scores=own) for row, own in zip(rows(values), scores, strict=True)], *metrics)
+
+    a, b = side([1.0] * 18), side([0.2] * 6 + [1.0] * 12)
+    first, *others = compare(a, b).differences
+    assert (first.verdict, first.p_holm) == (WORSE, first.p)
+    assert {d.p_holm for d in others} == {1.0}
+    assert "The clearest change: faithfulness by -0.267" in comparison_table(a, b)
+    assert "No metric differs" in comparison_table(a, a)
+
+
 def test_comparison_as_text() -> None:
     """A table with the counts, the verdicts and how to read them."""
     text = comparison_table(big(), big())

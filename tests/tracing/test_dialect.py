@@ -47,3 +47,16 @@ def test_phoenix_asks_for_openinference() -> None:
     """Phoenix reads OpenInference's names alone, so its address asks for them."""
     assert not load({}, {}).openinference
     assert load({"phoenix_url": "http://localhost:6006"}, {}).openinference
+
+
+@pytest.mark.parametrize(
+    ("wish", "names"), [("", {"workflow"}), ("gen_ai", {"agent"}), ("gen_ai/dup", {"workflow", "agent"})]
+)
+def test_the_names_of_the_release_that_is_asked_for(
+    wish: str, names: set[str], recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """v0.1.0 of the conventions calls a workflow's name an agent's."""
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", f"http,{wish}")
+    ask_langchain(recorded)
+    root = next(dict(span.attributes or {}) for span in recorded.spans if span.parent is None)
+    assert {key.split(".")[1] for key, value in root.items() if value == "rag"} == names

@@ -36,7 +36,7 @@ class Difference:
     p: float | None
     """Of the paired permutation test; of McNemar's test for verdicts without values; None without pairs."""
     p_holm: float | None
-    """The same p, corrected for the number of metrics."""
+    """The same p, corrected for the number of metrics that differ on a row; 1 for the others."""
     only_a_passes: int
     only_b_passes: int
     mcnemar: float | None
@@ -45,6 +45,11 @@ class Difference:
     """B compared with A: `better`, `worse`, or `no difference shown` (which does not prove that they are equal)."""
     note: str = ""
     """What limits the comparison of this metric."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether the runs differ on at least one row."""
+        return bool(self.difference or self.only_a_passes or self.only_b_passes or (self.p or 1.0) < 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +144,10 @@ def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, flo
 
 
 def _corrected(differences: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
-    ps = iter(significance.holm([d.p for d in differences if d.p is not None]))
-    return [
-        d if d.p is None else _with_verdict(replace(d, p_holm=next(ps)), metrics[d.metric].direction == "higher")
-        for d in differences
-    ]
+    """A metric that is equal on every row can show nothing, whichever run is called B: it does not count."""
+    ps = iter(significance.holm([d.p for d in differences if d.p is not None and d.varies]))
+    with_p = [d if d.p is None else replace(d, p_holm=next(ps) if d.varies else 1.0) for d in differences]
+    return [_with_verdict(d, metrics[d.metric].direction == "higher") for d in with_p]
 
 
 def _with_verdict(d: Difference, higher: bool) -> Difference:
@@ -160,7 +164,8 @@ def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0, columns:
     comparison = compare(a, b, seed)
     head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
     rows = [head, *(_cells(d) for d in comparison.differences)]
-    tests = sum(d.p is not None for d in comparison.differences)
+    changed = [d for d in comparison.differences if d.p is not None and d.varies]
+    largest = min(changed, key=lambda d: d.p or 0.0, default=None)
     lines = [
         f"A: {a.info.file or 'first run'}   B: {b.info.file or 'second run'}",
         f"rows in both {comparison.matched} · only in A {comparison.only_a} · only in B {comparison.only_b}"
@@ -170,10 +175,21 @@ def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0, columns:
         *(f"{d.metric}: {d.note}" for d in comparison.differences if d.note),
         *(f"{name}: only in {side}" for name, side in _unshared(a, b)),
         "",
-        f"p: paired permutation test ({_DRAWS:,} draws), corrected for {tests} metrics (Holm).",
+        "No metric differs on any row." if largest is None else f"The clearest change: {_change(largest)}.",
+        f"p: paired permutation test ({_DRAWS:,} draws), corrected for the {len(changed)} metrics that differ (Holm).",
         "lost/won: rows that pass in A only / in B only. Without a significant difference, A and B may still differ.",
     ]
     return "\n".join(fitted(lines, columns))
+
+
+def _change(d: Difference) -> str:
+    size = "" if d.difference is None else f" by {d.difference:+.3f}"
+    between = f" (95 % interval {d.interval[0]:+.3f} to {d.interval[1]:+.3f})" if d.interval else ""
+    return f"{d.metric}{size}{between}; {d.only_a_passes} rows lost, {d.only_b_passes} won; p {_p(d.p)} uncorrected"
+
+
+def _p(p: float | None) -> str:
+    return "< 0.001" if p is not None and p < 0.001 else _number(p, ".3f")
 
 
 def _cells(d: Difference) -> tuple[str, ...]:
@@ -184,7 +200,7 @@ def _cells(d: Difference) -> tuple[str, ...]:
         _number(d.mean_b, ".3f"),
         _number(d.difference, "+.3f"),
         f"{d.interval[0]:+.3f} to {d.interval[1]:+.3f}" if d.interval else "-",
-        "< 0.001" if d.p_holm is not None and d.p_holm < 0.001 else _number(d.p_holm, ".3f"),
+        _p(d.p_holm),
         "-" if d.mcnemar is None else f"{d.only_a_passes}/{d.only_b_passes}",
         d.verdict,
     )
