@@ -38,6 +38,10 @@ _DELAY = 1_000
 """Milliseconds."""
 _TIMEOUT = 10.0
 """Seconds that an exporter waits by default: OTEL_EXPORTER_OTLP_TIMEOUT."""
+_BUSY = frozenset({408, 429, 502, 503, 504, "UNAVAILABLE", "RESOURCE_EXHAUSTED"})
+"""What a backend answers that may take the same items later."""
+_GAVE_UP = "max retries"
+"""What the SDK's exporters say when they try no further."""
 _NO_SUCH_SIGNAL = frozenset({404, 405, 501, "UNIMPLEMENTED"})
 """What a backend answers that has no place for a signal: HTTP's and gRPC's status."""
 _attempt = threading.local()
@@ -50,8 +54,9 @@ class ExportStats:
 
     exported: int
     failed: Mapping[str, int]
-    """By reason: `rejected` (the endpoint refused them), `timeout` (it did not answer in time, and may have received
-    them), `shutdown`, or the name of an exception."""
+    """By reason: `rejected` (the endpoint refused them), `unavailable` (it could not be reached, or was busy for longer
+    than the exporter tries), `timeout` (it did not answer in time, and may have received them),
+    `shutdown`, or the name of an exception."""
 
 
 class _Paced(Sequence[T]):
@@ -89,7 +94,7 @@ class CountingExporter(Generic[T]):
         self.is_urgent: Callable[[], bool] = lambda: False
         """Whether so many items wait that the exporter should not step aside."""
         self._logged_at = 0.0
-        self._stopped = False
+        self._stopped = self._is_busy = False
         self._accepted: Callable[[], int] | None = None
         """Items that were given to this exporter's queue and not dropped; None until `abandon`."""
         self._reset_counts()
@@ -126,7 +131,7 @@ class CountingExporter(Generic[T]):
             self._note("shutdown", len(part))
             return self._failure
         self._under_way = len(part)
-        start = time.monotonic()
+        start, self._is_busy = time.monotonic(), False
         _attempt.exporter = self
         reason = ""
         try:
@@ -134,11 +139,12 @@ class CountingExporter(Generic[T]):
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
             # requests' errors are OSErrors. Older SDKs raise them, newer ones return a failure.
             is_network, name = isinstance(error, OSError), type(error).__name__
-            result, reason = self._failure, "timeout" if "Timeout" in name else "" if is_network else name
+            result, reason = self._failure, "timeout" if "Timeout" in name else "unavailable" if is_network else name
         finally:
             _attempt.exporter = None
         late = time.monotonic() - start >= _timeout_of(self._inner) * 0.95
-        reason = reason or ("shutdown" if self._stopped else "timeout" if late else "rejected")
+        usual = "timeout" if late else "unavailable" if self._is_busy else "rejected"
+        reason = "shutdown" if self._stopped else reason or usual
         self._settle(_is_success(result), reason)
         return result
 
@@ -162,6 +168,7 @@ class CountingExporter(Generic[T]):
 
     def note_answer(self, status: Any) -> bool:
         """Note the status of the backend's answer. True where optional items end because of it."""
+        self._is_busy |= status in _BUSY or status == _GAVE_UP
         if self._optional and not self._exported and not self.is_unsupported and status in _NO_SUCH_SIGNAL:
             self.is_unsupported = True
             _log.warning(
@@ -345,6 +352,8 @@ class _OncePerMinute(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         exporter: CountingExporter[Any] | None = getattr(_attempt, "exporter", None)
         arguments = record.args if isinstance(record.args, tuple) else ()
+        if _GAVE_UP in str(record.msg):
+            arguments += (_GAVE_UP,)
         for status in (getattr(argument, "name", argument) for argument in arguments):
             if exporter is not None and isinstance(status, (int, str)) and exporter.note_answer(status):
                 return False

@@ -50,7 +50,7 @@ def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)  # a process that an evaluator starts must not keep the connection open
     with contextlib.suppress(OSError):
         os.dup2(2, 1)  # what an evaluator prints goes to the standard error
-    connection = Connection(descriptor)
+    connection, process = Connection(descriptor), os.getpid()
     messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_receive_all, args=(connection, messages), daemon=True).start()
     settings: Settings | None = None
@@ -68,7 +68,10 @@ def main(descriptor: int) -> None:
         elif isinstance(message, Batch):
             traces = message.traces
         elif isinstance(message, EvaluationRequest):
-            _send(connection, _evaluate(message, traces, settings))
+            reply = _evaluate(message, traces, settings)
+            if os.getpid() != process:  # the evaluator has forked, and this is the copy: it must not answer, too
+                os._exit(0)
+            _send(connection, reply)
 
 
 def _load_models(names: Sequence[str], settings: Settings | None) -> None:

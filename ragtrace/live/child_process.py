@@ -252,6 +252,7 @@ def portable(trace: Trace) -> Trace:
         name=trace.facts.name,
         finish_reason=trace.facts.finish_reason,
         steps=steps,
+        usage=trace.facts.usage,
         chunks_of_earlier_turns=trace.facts.chunks_of_earlier_turns,
     )
     return replace(trace, documents=documents, attributes=attributes, facts=facts)

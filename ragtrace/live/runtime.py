@@ -200,8 +200,8 @@ class Runtime:
                 yield part
 
     def feedback(self, message: Feedback) -> bool:
-        """Record a user's feedback. False if nothing records it: there is no store and no metrics, or the runtime is
-        closed. See `ragtrace.feedback`, which never raises."""
+        """Record a user's feedback. Without a store it is a score `user_feedback` of the request, beside its metric.
+        False if nothing records it, or the runtime is closed. See `ragtrace.feedback`, which never raises."""
         if self._closed:
             return False
         metrics, sink = self._parts.metrics, self._parts.feedback
@@ -213,6 +213,8 @@ class Runtime:
             metrics.observe_feedback(value, message.score, category)
         if sink is not None:
             sink(message)
+        elif score := _as_score(message):
+            return self.take_score(int(message.trace_id, 16), score) or metrics is not None
         return metrics is not None or sink is not None
 
     def score(self, trace_id: int, score: Score) -> bool:
@@ -380,3 +382,10 @@ def forget(runtime: Runtime) -> None:
     atexit.unregister(runtime.close_at_exit)
     if _current is runtime:
         _current = None
+
+
+def _as_score(message: Feedback) -> Score | None:
+    """Feedback without its comment, for what shows scores; None where it has a comment or a category alone."""
+    label = {1: "pass", -1: "fail"}.get(message.thumbs or 0)
+    value = message.score if message.score is not None else {"pass": 1.0, "fail": 0.0}.get(label or "")
+    return None if value is None else Score("user_feedback", value, label, method="human")

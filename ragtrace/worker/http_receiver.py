@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,8 +25,10 @@ from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, 
 _TRACES = "/v1/traces"
 _THREADS = 8
 _REQUESTS = 256
-"""Requests under way at a time."""
+"""Requests at a time whose bodies have come."""
 _BODY_SECONDS = 60.0
+_LEAST_RATE, _GRACE = 1_000.0, 5.0
+"""Bytes a second that a sender must keep up, and seconds before they count: one that dribbles keeps others out."""
 _CODES = {400: 3, 401: 16, 404: 12, 405: 12, 408: 4, 413: 11, 415: 3, 500: 13, BUSY: 8, UNAVAILABLE: 14}
 """gRPC's numbers, for the status in the answer's body."""
 INVALID_IDS = "traceId must have 16 bytes and spanId 8, and neither may be zero"
@@ -116,11 +119,7 @@ class HttpReceiver:
         kind = headers.get("content-type", PROTOBUF)
         try:
             self._check(method, path, headers)
-            self._under_way += 1
-            try:
-                answer = await self._receive_spans(headers, kind, receive)
-            finally:
-                self._under_way -= 1
+            answer = await self._receive_spans(headers, kind, receive)
         except IntakeError as error:
             self._intake.refuse(error)
             await self._refuse(send, error, kind)
@@ -146,22 +145,29 @@ class HttpReceiver:
     async def _receive_spans(self, headers: Mapping[str, str], kind: str, receive: _Receive) -> bytes:
         chunks: list[bytes] = []
         try:
-            try:
-                await asyncio.wait_for(self._read_body(receive, chunks), _BODY_SECONDS)
-            except TimeoutError:
-                raise IntakeError(408, "slow", f"the body did not come within {_BODY_SECONDS:g} s") from None
+            await self._read_body(receive, chunks)
             sender = self._senders.name_of(headers.get("authorization", "")) or ""
             coding = headers.get("content-encoding", "").strip().lower()
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, self._take, b"".join(chunks), coding, kind, sender)
+            self._under_way += 1
+            try:
+                return await loop.run_in_executor(self._pool, self._take, b"".join(chunks), coding, kind, sender)
+            finally:
+                self._under_way -= 1
         finally:
             self._bytes -= sum(map(len, chunks))
 
     async def _read_body(self, receive: _Receive, chunks: list[bytes]) -> None:
         """Add the pieces of a body to `chunks`, and their sizes to what is under way."""
-        size = 0
+        size, begin = 0, time.monotonic()
         while True:
-            message = await receive()
+            due = begin + min(_BODY_SECONDS, _GRACE + size / _LEAST_RATE)
+            try:
+                message = await asyncio.wait_for(receive(), due - time.monotonic())
+            except TimeoutError:
+                raise IntakeError(
+                    408, "slow", f"the body comes with fewer than {_LEAST_RATE:g} bytes a second"
+                ) from None
             if message["type"] == "http.disconnect":
                 raise IntakeError(400, "disconnected", "the sender went away")
             chunks.append(message.get("body", b""))

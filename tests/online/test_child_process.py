@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace import plugins
+from ragtrace.base.model_prices import ModelUsage
 from ragtrace.evaluation import run
 from ragtrace.live.breaker import Breaker, Runners
 from ragtrace.live.child_process import ProcessRunner, portable
@@ -69,6 +70,27 @@ def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:
     with pytest.raises(ConnectionError):
         runner.evaluate(check, batch, [0], 60)
     assert runner.evaluate(check, batch, [0], 60)
+
+
+def test_a_blank_answer_is_seen(runner: ProcessRunner) -> None:
+    """The child knows that a model was called for an answer that is blank."""
+    blank = make_trace(answer="", facts=Facts(usage={"m": ModelUsage(10, 0)}))
+    found = runner.evaluate(plugins.load("no_answer"), [blank, make_trace(answer="")], [0, 1], 60)
+    assert [scores[0].label for scores in found] == ["fail", "not_applicable"]
+
+
+def test_a_copy_of_the_child_does_not_answer(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluator that forks has one answer, and no process is left behind."""
+    (tmp_path / "forking.py").write_text(
+        "import os\nfrom ragtrace import evaluator\n@evaluator(needs={'answer'})\n"
+        "def forks(trace):\n    child = os.fork()\n    child and os.waitpid(child, 0)\n    return 1.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    check = plugins.load("forking:forks")
+    for _ in range(3):  # a second answer would be taken for that of the next request
+        assert runner.evaluate(check, [make_trace()], [0], 30)[0][0].value == 1.0
 
 
 def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:

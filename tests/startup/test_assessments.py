@@ -207,3 +207,16 @@ def test_feedback_that_is_none(start: Start) -> None:
     assert ragtrace.feedback("1" * 32, comment="  ") is False
     assert ragtrace.feedback("1" * 32, thumbs="sideways") is False
     assert ragtrace.feedback("1" * 32, thumbs=-1) is True
+
+
+def test_thumbs_without_a_store_are_a_score(start: Start) -> None:
+    """What people say of an answer reaches what shows scores, without their comment."""
+    capture = Capture()
+    start(sinks=[capture])
+    assert ragtrace.feedback("1" * 32, thumbs=-1, comment="I am Ada")
+    assert ragtrace.feedback("2" * 32, score=4)
+    assert not ragtrace.feedback("3" * 32, comment="Hm.")
+    ragtrace.shutdown(5)
+    found = [(s.name, s.value, s.label, s.method) for e in capture.evaluations for s in e.scores]
+    assert sorted(found) == [("user_feedback", 0.0, "fail", "human"), ("user_feedback", 4.0, None, "human")]
+    assert "Ada" not in str(capture.evaluations)

@@ -7,7 +7,9 @@ import http.client
 import json
 import logging
 import random
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -356,3 +358,15 @@ def test_what_the_endpoint_refuses_costs_no_other_trace() -> None:
         stats = run.wait(lambda s: s.open == 0)
         assert (stats.sent, stats.dropped) == (0, {"rejected": 6})
         assert is_balanced(stats)
+
+
+def test_senders_that_dribble_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 senders that send a byte now and then are let go, and meanwhile others are served."""
+    monkeypatch.setattr(http_receiver, "_GRACE", 1.0)
+    with running() as run, ExitStack() as stack:
+        address = ("127.0.0.1", run.worker.http_port or 0)
+        slow = [stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(300)]
+        for each in slow:
+            each.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx")
+        assert requests.post(run.url, data=b"", timeout=10).status_code == 200
+        assert {each.recv(12) for each in slow} == {b"HTTP/1.1 408"}
