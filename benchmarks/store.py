@@ -1,4 +1,4 @@
-"""How fast the store is: ingestion in batches, then every kind of page, search and filter, then 50 people at once.
+"""How fast the store is: ingestion in batches, then every kind of page, search and filter.
 
     python benchmarks/store.py [--traces 1000000] [--url sqlite:///FILE or postgresql://…] [--keep]
 
@@ -14,14 +14,12 @@ import random
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import text
 
-from ragtrace.console.chatlogs.schema import items, reviews, traces
 from ragtrace.console.chatlogs.search import choices, find
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter
@@ -185,64 +183,12 @@ def _p99(took: list[float]) -> float:
     return sorted(took)[min(len(took) - 1, int(0.99 * len(took)))]
 
 
-def people(store: Store, count: int, seconds: float) -> None:
-    """Readers who page and judge at once, while traces come in."""
-    took: list[float] = []
-    errors: list[str] = []
-    until = time.monotonic() + seconds
-    with store.reading() as connection:
-        own = list(connection.scalars(select(traces.c.id).order_by(traces.c.id.desc()).limit(count * 50)))
-
-    def person(number: int) -> None:
-        rng = random.Random(number)
-        while time.monotonic() < until:
-            start = time.perf_counter()
-            try:
-                find(store, Filter(evaluator=f"check_{rng.randrange(SCORES)}", label="fail"))
-                _judge(store, own[rng.randrange(len(own))], number)
-            except Exception as error:  # noqa: BLE001 counted and shown
-                errors.append(repr(error)[:200])
-            took.append((time.perf_counter() - start) * 1000)
-
-    def writer() -> None:
-        coming = made(10_000_000)
-        while time.monotonic() < until:
-            try:
-                store.write(list(itertools.islice(coming, 16)))
-            except Exception as error:  # noqa: BLE001
-                errors.append(repr(error)[:200])
-            time.sleep(0.05)
-
-    threads = [threading.Thread(target=person, args=(n,)) for n in range(count)] + [threading.Thread(target=writer)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    print(f"{count} people at once for {seconds:.0f} s, each reads a page and stores a verdict: {len(took):,} of both, "
-          f"median {statistics.median(took):.0f} ms, p99 {_p99(took):.0f} ms; errors: {len(errors)}")  # fmt: skip
-    for error in sorted(set(errors))[:5]:
-        print("  ", error)
-
-
-def _judge(store: Store, trace: int, number: int) -> None:
-    with store.writing() as connection:
-        rows_found = connection.execute(
-            select(items.c.id).where(items.c.trace == trace, items.c.slot == number)
-        ).first()
-        if rows_found is None:
-            values = {"trace": trace, "slot": number, "reason": "uniform", "priority": 0.0, "state": "done"}
-            connection.execute(insert(items).values(created=time.time(), **values))
-            connection.execute(insert(reviews).values(trace=trace, source="console", created=time.time()))
-        connection.execute(update(traces).where(traces.c.id == trace).values(reviewed=True))
-
-
 def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--traces", type=int, default=1_000_000)
     parser.add_argument("--url", help="the store; default: a file in a temporary folder")
     parser.add_argument("--repeats", type=int, default=100, help="of each kind of page")
-    parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--only", default="", help="pages with this in their names, in a store that is full already")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -258,8 +204,6 @@ def main() -> int:
                        if Path(f"{store.engine.url.database}{end}").exists())  # fmt: skip
             print(f"file: {size / 2**20:,.0f} MiB; {os.cpu_count()} cores")
         pages(store, options.repeats, options.only)
-        if not options.only:
-            people(store, options.people, 20.0)
         store.close()
     return 0
 

@@ -1,12 +1,9 @@
-"""Workers behind a broker: what kills cost, and what the adapters add to the brokers' own clients.
+"""Workers behind a broker: what kills cost, and how fast they take traces.
 
 `--kills 5 --traces 5000` publishes so many traces, lets two workers evaluate them, and kills one of them with SIGKILL
 again and again; another takes its place. It counts traces without a score, scores in the store that are there twice,
 dead letters, and the seconds from the last kill to the last score, and to the rate of before. `--visibility 30` sets
 the workers' `visibility_seconds`.
-
-`--cpu` publishes, fetches and acknowledges messages of 20 KB, with the adapter and with the broker's own client in the
-same way, and prints the processor time of this process for a message, and the ratio.
 
 `--take` lets a worker with `sample=0` take so many traces of two spans (a request and its retrieval) and send them on,
 and prints the traces for each second of its processor time: fetch, decode, assemble, read, sample, encode, send,
@@ -18,12 +15,10 @@ traces that they score in a second of wall time."""
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import random
 import signal
 import sqlite3
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -32,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.records import Trace
-from ragtrace_brokers.message import TraceMessage, Transport
+from ragtrace_brokers.message import Transport
 from tests.otlp.receivers import Received, http_server
-from tests.transport.brokers import BROKERS, KAFKA, NATS, VISIBILITY, Broker, stream_name
-from tests.transport.workers import SCHEMA, message, scores, worker_process
+from tests.transport.brokers import BROKERS, VISIBILITY, Broker, stream_name
+from tests.transport.workers import message, scores, worker_process
 
 _BATCH = 256
 _WARM = 200
@@ -50,7 +45,6 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--traces", type=int, default=5_000)
     parser.add_argument("--visibility", type=float, default=VISIBILITY)
-    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--take", action="store_true")
     parser.add_argument("--workers", type=int, nargs="+", default=[])
     options = parser.parse_args()
@@ -58,9 +52,7 @@ def main() -> None:
         broker = Broker(options.broker, Path(folder))
         broker.start()
         try:
-            if options.cpu:
-                _compare_cpu(broker, 5_000)
-            elif options.take:
+            if options.take:
                 _take(broker, options.traces)
             elif options.workers:
                 _compare_workers(broker, options.workers)
@@ -227,103 +219,6 @@ def _processor_seconds(pid: int) -> float:
     """Of a process and its threads; its children are not counted."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-# --- processor time ----------------------------------------------------------------------------------------------
-
-
-def _compare_cpu(broker: Broker, count: int) -> None:
-    payload = os.urandom(_BYTES)
-    native = {NATS: _native_nats, KAFKA: _native_kafka}.get(broker.kind, _native_redis)
-    ratios = []
-    for _ in range(3):
-        own = _cpu(lambda: _adapter(broker, payload, count)) / count
-        other = _cpu(lambda: native(broker, payload, count)) / count
-        ratios.append(own / other)
-        print(f"{broker.kind}: adapter {own * 1e6:.0f} µs, native client {other * 1e6:.0f} µs, ratio {own / other:.2f}")
-    print(f"{broker.kind}: median ratio {statistics.median(ratios):.2f}")
-
-
-def _cpu(work: Callable[[], None]) -> float:
-    before = time.process_time()
-    work()
-    return time.process_time() - before
-
-
-def _adapter(broker: Broker, payload: bytes, count: int) -> None:
-    transport = broker.transport(stream_name(), visibility_seconds=30.0)
-    for start in range(0, count, _BATCH):
-        batch = [TraceMessage(f"{n:032x}", payload, SCHEMA) for n in range(start, min(start + _BATCH, count))]
-        assert not any(transport.publish(batch))
-    rest = count
-    while rest:
-        messages = transport.fetch(_BATCH, 1.0)
-        transport.ack(messages)
-        rest -= len(messages)
-    transport.close()
-
-
-def _native_nats(broker: Broker, payload: bytes, count: int) -> None:
-    import nats
-
-    async def run() -> None:
-        client, name = await nats.connect(f"nats://127.0.0.1:{broker.port}"), stream_name()
-        stream = client.jetstream()
-        await stream.add_stream(name=name, subjects=[name])
-        for start in range(0, count, _BATCH):
-            numbers = range(start, min(start + _BATCH, count))
-            await asyncio.gather(*(stream.publish(name, payload, headers={"Nats-Msg-Id": str(n)}) for n in numbers))
-        reader, rest = await stream.pull_subscribe(name, durable="native"), count
-        while rest:
-            for each in await reader.fetch(min(rest, _BATCH), timeout=5):
-                await each.ack()
-                rest -= 1
-        await client.drain()
-
-    asyncio.run(run())
-
-
-def _native_redis(broker: Broker, payload: bytes, count: int) -> None:
-    import redis
-
-    with redis.Redis(port=broker.port) as client:
-        name = stream_name()
-        client.xgroup_create(name, "native", id="0", mkstream=True)
-        for start in range(0, count, _BATCH):
-            pipe = client.pipeline(transaction=False)
-            for number in range(start, min(start + _BATCH, count)):
-                pipe.xadd(name, {"key": str(number), "payload": payload})
-            pipe.execute()
-        rest = count
-        while rest:
-            [[_, entries]] = client.xreadgroup("native", "one", {name: ">"}, count=_BATCH, block=1_000)
-            client.xack(name, "native", *(entry[0] for entry in entries))
-            rest -= len(entries)
-
-
-def _native_kafka(broker: Broker, payload: bytes, count: int) -> None:
-    from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    common, name = {"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 0}, stream_name()
-    admin = AdminClient(common)
-    admin.create_topics([NewTopic(name, 6, 1)])[name].result(10)
-    producer = Producer({**common, "acks": "all", "linger.ms": 5})
-    for start in range(0, count, _BATCH):
-        for number in range(start, min(start + _BATCH, count)):
-            producer.produce(name, payload, str(number))
-        producer.flush(20)
-    settings = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = Consumer({**common, **settings, "session.timeout.ms": 6_000, "fetch.wait.max.ms": 100})
-    consumer.subscribe([name])
-    rest = count
-    while rest:
-        messages = [each for each in consumer.consume(_BATCH, 1.0) if not each.error()]
-        if messages:
-            consumer.commit(asynchronous=True)
-        rest -= len(messages)
-    consumer.close()
 
 
 if __name__ == "__main__":

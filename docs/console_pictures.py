@@ -48,7 +48,7 @@ MIDDLES = {"faithfulness": 0.62, "groundedness": 0.5, "answer_relevance": 0.6, "
 def demo(folder: Path) -> list[Evaluation]:
     """The demo's requests, scored."""
     got, assistants = Capture(), ("langchain", "llama_index")
-    calls = traffic.questions_for(assistants, 0, False)
+    calls = traffic.questions_for(assistants, 0)
     answer = answerer(assistants, corpus.build(), None)
     runtime = ragtrace.init(
         app="demo", sample=1.0, sample_per_second=0, sinks=[got], explanations=True, hold_seconds=1.0, workers=2,

@@ -5,7 +5,6 @@ python tools/measure_house.py --check                     the same; exits 1 when
 python tools/measure_house.py --lower                     writes the figures of tests/house/ratchet.json that fell
 python tools/measure_house.py --list                      the places behind every figure too
 python tools/measure_house.py --dialect [FOLDER ...]      names that are not plain English, by file
-python tools/measure_house.py --import-time [CHECKOUT]    seconds of `import ragtrace`, beside another checkout
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
-import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -199,27 +195,6 @@ def _participles(title: str, modules: list[Module]) -> Figure:
     return Figure(f"participles as names, {title}", len(places), 0, places)
 
 
-def import_seconds(statement: str, checkout: Path = ROOT, runs: int = 15) -> float:
-    """Returns the median seconds of `python -c STATEMENT` in a fresh interpreter that imports from `checkout`."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(checkout / source) for source in SOURCES)}
-    command = [sys.executable, "-c", statement]
-    seconds = []
-    for _ in range(runs + 1):
-        start = time.perf_counter()
-        subprocess.run(command, env=environment, cwd=checkout, check=True)
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds[1:])  # the first run writes the byte code
-
-
-def _print_import_time(other: Path | None) -> None:
-    empty = import_seconds("pass")
-    own = import_seconds("import ragtrace")
-    print(f"import ragtrace: {own:.3f} s, {own / empty:.2f} times an empty interpreter ({empty:.3f} s)")
-    if other:
-        before = import_seconds("import ragtrace", other)
-        print(f"the same at {other}: {before:.3f} s; now {own / before:.2f} times that")
-
-
 def _print_dialect(folders: list[str]) -> None:
     paths = [
         path
@@ -243,15 +218,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--lower", action="store_true", help="write what the figures of the ratchet have fallen to")
     parser.add_argument("--list", action="store_true", help="list the places behind each figure that misses its aim")
     parser.add_argument("--dialect", nargs="*", metavar="FOLDER", help="list names that are not plain English")
-    parser.add_argument("--import-time", nargs="?", const="", metavar="CHECKOUT", help="time `import ragtrace`")
     options = parser.parse_args(arguments)
     if options.dialect is not None:
         _print_dialect(
             options.dialect or [*(s + "/" + p for s in SOURCES for p in PRODUCT if (ROOT / s / p).is_dir()), "grafana"]
         )
-        return 0
-    if options.import_time is not None:
-        _print_import_time(Path(options.import_time).resolve() if options.import_time else None)
         return 0
     measured = figures()
     if options.lower:
