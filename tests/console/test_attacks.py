@@ -83,6 +83,7 @@ NEEDS = {
     "GET /api/traces/{trace_id}": VIEWER,
     "GET /api/traces/{trace_id}/scores": VIEWER,
     "GET /api/choices": VIEWER,
+    "GET /api/costs": VIEWER,
     "GET /api/overview": VIEWER,
     "GET /api/health": VIEWER,
     "GET /api/metrics": VIEWER,
