@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,8 +11,12 @@ from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.trace import Span, Status
 
 from ragtrace import semconv
+from ragtrace.base.background import step_aside
 from ragtrace.text.sanitizer import Sanitizer
 
+_STRIDE = 4
+"""Spans whose attributes an exporter's thread makes before it lets requests run: the SDK's exports 512 at once."""
+_makes = itertools.count(1)
 _PLAIN = frozenset({str, int, float, bool})
 
 
@@ -49,7 +54,7 @@ class DeferredAttributes(BoundedAttributes):
         self.written: dict[str, Any] = written._dict
         """The attributes that can be read without making the others."""
         self._make: Callable[[], Mapping[str, Any]] | None = make
-        self._make_lock = threading.RLock()
+        self._make_lock, self._thread = threading.RLock(), threading.get_ident()
 
     @property
     def _dict(self) -> dict[str, Any]:  # type: ignore[override]
@@ -60,9 +65,12 @@ class DeferredAttributes(BoundedAttributes):
                     complete = BoundedAttributes(self.maxlen, None, immutable=False, max_value_len=self.max_value_len)
                     _put(complete, {key: value for key, value in self.written.items() if key not in added})
                     _put(complete, added)
-                    self.written = complete._dict
+                    self.written = self.__dict__["_dict"] = complete._dict
                     self.dropped += complete.dropped
                     self._make = None
+                    self.__class__ = BoundedAttributes  # type: ignore[assignment]  # an encoder asks for each item
+            if threading.get_ident() != self._thread and next(_makes) % _STRIDE == 0:
+                step_aside()
         return self.written
 
     def __bool__(self) -> bool:

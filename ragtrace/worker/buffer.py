@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS outcomes (
 CREATE TABLE IF NOT EXISTS ended (trace_id BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 """
 _VERSION = 2
+_RESERVE = 4 * 1024 * 1024
 _BATCH = 256
 _MEMORY = 3_600.0
 """Seconds for which an ended trace is remembered: what comes of it again is not evaluated again."""
@@ -144,6 +145,8 @@ class DiskBuffer:
                 f"buffer {self._path!r} cannot be used: {error}; give a file that this user may write and that no "
                 "other worker has"
             ) from error
+        self._reserve = f"{self._path}-reserve"
+        self._keep_reserve()
         self._last = self._connection.execute("SELECT coalesce(max(row), 0) FROM pieces").fetchone()[0]
         self._pruned = time.monotonic()
         self._error = ""
@@ -163,10 +166,16 @@ class DiskBuffer:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
                 raise OSError(f"it was written by another release (version {version}, not {_VERSION})")
-            connection.executescript(_TABLES)
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
+            if not version:  # on a full disk, what was acknowledged must still be sent
+                connection.executescript(_TABLES)
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
             undo.pop_all()
         return connection
+
+    def _keep_reserve(self) -> None:
+        """Hold room on the disk, which is given up where the disk is full: what was sent can then be removed."""
+        with contextlib.suppress(OSError, AttributeError), open(self._reserve, "ab") as file:  # not on every system
+            os.posix_fallocate(file.fileno(), 0, _RESERVE)
 
     # --- writing: the one thread -----------------------------------------------------------------
 
@@ -182,6 +191,8 @@ class DiskBuffer:
             error = OSError(f"the buffer {self._path} cannot be written: {failure}")
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+            with contextlib.suppress(OSError):
+                os.remove(self._reserve)
         self._error = str(error or "")
         for _, future in items:
             if error is None:
@@ -193,6 +204,7 @@ class DiskBuffer:
         now = time.monotonic()
         if now - self._pruned > _PRUNE:
             self._pruned = now
+            self._keep_reserve()
             self._connection.execute("DELETE FROM ended WHERE at < ?", (time.time() - _MEMORY,))
 
     def _do(self, work: _Work) -> None:

@@ -170,3 +170,19 @@ def test_late_spans_end_no_trace(tmp_path: Path) -> None:
     with running({"buffer": str(folder / "buffer.db")}) as run:
         run.wait(lambda s: s.sent == 2)
         assert len(run.evaluated) == 1
+
+
+def test_a_full_disk_is_no_end(tmp_path: Path) -> None:
+    """A worker opens its buffer without writing to it, and gives up its reserve so that what was sent can go."""
+    file, reserve = tmp_path / "buffer.db", tmp_path / "buffer.db-reserve"
+    DiskBuffer(file).close()
+    before = file.read_bytes()
+    buffer = DiskBuffer(file)
+    assert (list(buffer.pieces()), file.read_bytes()) == ([], before)
+    assert reserve.stat().st_size == 4 * 1024 * 1024
+    (pages,) = buffer._connection.execute("PRAGMA page_count").fetchone()
+    buffer._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(OSError, match="full"):
+        buffer.save([(b"a" * 16, TraceOutcome(b"m" * 10_000, b"", b""))])
+    assert not reserve.exists()
+    buffer.close()
