@@ -108,6 +108,7 @@ def main() -> None:
         otlp_endpoint=os.environ["RECEIVER"],
         evaluators=[names_its_years],
         capture_content=True,
+        openinference=True,
         sample_per_second=0,
         batch_wait=0.05,
     )
