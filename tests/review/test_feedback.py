@@ -119,7 +119,7 @@ def test_the_applications_function(tmp_path: Path) -> None:
     assert ragtrace.feedback("1" * 32, thumbs=1) is False, "it has stopped"
     runtime = ragtrace.init(frameworks=(), evaluators=[good])
     try:
-        assert ragtrace.feedback("1" * 32, thumbs=1) is False, "nobody keeps it"
+        assert ragtrace.feedback("1" * 32, thumbs=1) is True, "it is a score"
     finally:
         runtime.close()
 
