@@ -13,7 +13,7 @@ from pathlib import Path
 
 def private_opener(path: str, flags: int) -> int:
     """An `opener` for `open`: a new file has mode 0600. An existing file keeps its mode. Raises PermissionError for a
-    link that another user made: its target may be any file of this user."""
+    link of another user, who may have chosen any file of this user as its target."""
     with suppress(FileNotFoundError):
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):

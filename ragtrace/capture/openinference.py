@@ -27,6 +27,7 @@ _NAMES = {
     semconv.CONVERSATION_ID: semconv.OI_SESSION,
     semconv.PROMPT_VERSION: semconv.OI_PROMPT_VERSION,
 }
+_SEARCHES = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
 _MODEL = {semconv.OP_EMBEDDINGS: semconv.OI_EMBEDDING_MODEL, semconv.OP_RERANK: semconv.OI_RERANK_MODEL}
 
 
@@ -105,11 +106,7 @@ def _content(capture: ContentPolicy, run: Run, standard: Mapping[str, Any], answ
         return _embeddings(capture, run, standard)
     if run.operation == semconv.OP_RERANK and run.query:
         attributes[semconv.OI_RERANK_QUERY] = capture.text(run.query)
-    rows = (
-        standard.get(semconv.RETRIEVAL_DOCUMENTS)
-        if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
-        else None
-    )
+    rows = standard.get(semconv.RETRIEVAL_DOCUMENTS) if run.operation in _SEARCHES else None
     if rows is not None:
         # A text is called `page_content`, as LangChain calls it: MLflow draws documents only under this name.
         items = [{"page_content" if key == "content" else key: row[key] for key in row} for row in json.loads(rows)]
@@ -120,7 +117,7 @@ def _content(capture: ContentPolicy, run: Run, standard: Mapping[str, Any], answ
 def _in_and_out(
     capture: ContentPolicy, question: str | None, prompt: str | None, answer: str | None, reply: str | None
 ) -> Attributes:
-    """Input and output: a text, or else the JSON that stands for it, which was prepared to leave before."""
+    """Input and output of a span: each is a text, or the JSON of OpenTelemetry's attribute, which is redacted."""
     attributes: Attributes = {}
     sides = (
         (semconv.OI_INPUT, semconv.OI_INPUT_MIME, question, prompt),

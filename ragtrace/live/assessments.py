@@ -52,12 +52,12 @@ def feedback(
     comment: str | None = None,
     source: str | None = None,
 ) -> bool:
-    """Tell what a user said of an answer; True if somebody took it (the store, the metrics).
+    """Tell what a user said of an answer; True if somebody took it.
 
     `trace_id` is the request's, as 32 hexadecimal digits or as a number; its trace may be stored later. `thumbs` is 1,
     True or "up", -1, False or "down", or 0. `score` is a finite number on a scale of yours, e.g. 1 to 5. `category` is
     one of few words for what was said, e.g. "outdated". `source` says who asked the user, e.g. "widget". Bad thumbs
-    bring the log to review.
+    bring the log to review. Without a store, thumbs and scores are a score `user_feedback` of the request.
 
     False for an invalid trace id, for feedback that says nothing, and without `init`. Never blocks and never raises,
     whatever it is given.

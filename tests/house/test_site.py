@@ -62,7 +62,7 @@ def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
         requests: list[str] = []
         page.on("request", lambda request: requests.append(request.url))
-        for name in ("howto/fastapi", "api", "settings", "alerts"):
+        for name in ("index", "howto/fastapi", "api", "settings", "alerts"):
             page.goto((site / f"{name}.html").as_uri())
             page.wait_for_selector(".md-typeset__scrollwrap, pre > code[tabindex]")
             page.evaluate(axe.read_text("utf-8"))

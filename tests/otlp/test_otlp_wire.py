@@ -229,10 +229,13 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
     assert telemetry.stats().spans_dropped + sum(stats.failed.values()) == 6_000
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_a_collector_that_redirects_is_no_success(status: int) -> None:
-    """Spans that an endpoint sends elsewhere are counted as rejected: nobody took them."""
-    answer = f"HTTP/1.1 {status} Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+@pytest.mark.parametrize(
+    ("status", "reason"), [*((status, "rejected") for status in (301, 302, 307, 308)), (429, "unavailable")]
+)
+def test_a_collector_that_takes_nothing_is_no_success(status: int, reason: str) -> None:
+    """Spans that an endpoint sends elsewhere are rejected; one that is busy for a minute was not available."""
+    more = "Location: http://127.0.0.1:9/\r\nRetry-After: 60"
+    answer = f"HTTP/1.1 {status} No\r\n{more}\r\nContent-Length: 0\r\n\r\n"
 
     class Redirecting(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -254,7 +257,7 @@ def test_a_collector_that_redirects_is_no_success(status: int) -> None:
         server.shutdown()
     stats = telemetry.stats().spans
     assert stats is not None
-    assert (stats.exported, stats.failed) == (0, {"rejected": 10})
+    assert (stats.exported, stats.failed) == (0, {reason: 10})
 
 
 def test_header_names_may_be_written_as_people_write_them(

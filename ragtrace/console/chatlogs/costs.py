@@ -48,6 +48,6 @@ def costs(store: Store, since: float, until: float, app: str = "", *, most: int 
         spenders = []
         for name in (rows.c.user_key, rows.c.session_id):
             sums = select(name, func.sum(weight), func.sum(cost).label("cost")).where(name.is_not(None), ~is_unpriced)
-            people = connection.execute(sums.group_by(name).order_by(func.sum(cost).desc(), name).limit(most))
-            spenders.append(tuple(Spender(*row) for row in people))
+            highest = connection.execute(sums.group_by(name).order_by(func.sum(cost).desc(), name).limit(most))
+            spenders.append(tuple(Spender(*row) for row in highest))
     return Costs(float(total[0] or 0.0), float(total[1] or 0.0), *spenders)
