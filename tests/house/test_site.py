@@ -64,7 +64,8 @@ def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
         page.on("request", lambda request: requests.append(request.url))
         for name in ("index", "howto/fastapi", "api", "settings", "alerts"):
             page.goto((site / f"{name}.html").as_uri())
-            page.wait_for_selector(".md-typeset__scrollwrap, pre > code[tabindex]")
+            if page.locator("article table, article pre").count():  # Material's script makes them scroll by keyboard
+                page.wait_for_selector(".md-typeset__scrollwrap, pre > code[tabindex]")
             page.evaluate(axe.read_text("utf-8"))
             violations = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
             assert [(name, rule["id"], rule["nodes"][0]["html"]) for rule in violations] == []
