@@ -54,9 +54,8 @@ class ExportStats:
 
     exported: int
     failed: Mapping[str, int]
-    """By reason: `rejected` (the endpoint refused them), `unavailable` (it could not be reached, or was busy for longer
-    than the exporter tries), `timeout` (it did not answer in time, and may have received them),
-    `shutdown`, or the name of an exception."""
+    """By reason: `rejected`, `unavailable` (the endpoint was not reached, or busy for longer than the exporter tries),
+    `timeout` (it may have received them), `shutdown`, or the name of an exception."""
 
 
 class _Paced(Sequence[T]):
@@ -139,12 +138,13 @@ class CountingExporter(Generic[T]):
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
             # requests' errors are OSErrors. Older SDKs raise them, newer ones return a failure.
             is_network, name = isinstance(error, OSError), type(error).__name__
-            result, reason = self._failure, "timeout" if "Timeout" in name else "unavailable" if is_network else name
+            result, reason = self._failure, "timeout" if "Timeout" in name else "" if is_network else name
+            self._is_busy = is_network
         finally:
             _attempt.exporter = None
         late = time.monotonic() - start >= _timeout_of(self._inner) * 0.95
         usual = "timeout" if late else "unavailable" if self._is_busy else "rejected"
-        reason = "shutdown" if self._stopped else reason or usual
+        reason = reason or ("shutdown" if self._stopped else usual)
         self._settle(_is_success(result), reason)
         return result
 
@@ -352,8 +352,7 @@ class _OncePerMinute(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         exporter: CountingExporter[Any] | None = getattr(_attempt, "exporter", None)
         arguments = record.args if isinstance(record.args, tuple) else ()
-        if _GAVE_UP in str(record.msg):
-            arguments += (_GAVE_UP,)
+        arguments += (_GAVE_UP,) * (_GAVE_UP in str(record.msg))
         for status in (getattr(argument, "name", argument) for argument in arguments):
             if exporter is not None and isinstance(status, (int, str)) and exporter.note_answer(status):
                 return False

@@ -135,12 +135,10 @@ class HoldProcessor(SpanProcessor):
         if not (is_sampled or is_expected) or context is None or self._closed:
             self.inner.on_end(span)
             return
-        more: dict[str, Any] | None = {} if is_sampled else None
-        if decision is not None:
-            more = decision.more
-            if not decision.is_sampled:
-                self._leave(span, more)
-                return
+        if decision is not None and not decision.is_sampled:
+            self._leave(span, decision.more)
+            return
+        more = decision.more if decision is not None else {} if is_sampled else None
         surplus: list[_Parked] = []
         early = None
         with self._lock:

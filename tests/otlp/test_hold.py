@@ -122,6 +122,18 @@ def test_an_evaluation_may_come_first() -> None:
     assert other.statuses() == {"late end": "scored"}
 
 
+@pytest.mark.parametrize(("is_sampled", "status"), [(False, "sampled_out"), (True, "scored")])
+def test_a_decision_may_come_first(is_sampled: bool, status: str) -> None:
+    """The thread that reads other libraries' spans may be faster than the one that ends the span."""
+    bench = Bench()
+    span = bench.tracer.start_span("rag")
+    context = span.get_span_context()
+    bench.hold.decide((context.trace_id, context.span_id), is_sampled, {semconv.STATUS: "sampled_out"})
+    span.end()
+    bench.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+    assert bench.statuses() == {"rag": status}
+
+
 def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
     """After the deadline the root leaves as pending_timeout; its evaluation is handed on as late, once."""
     bench = Bench(HoldLimits(seconds=0.05))

@@ -9,16 +9,12 @@ from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, dynamic_prompt
 from langchain.tools import tool
 from langchain_core.documents import Document
-from langchain_core.output_parsers import StrOutputParser
-from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
 
 from tests.conftest import Recorded
 from tests.tutorials.conftest import ids
@@ -140,74 +136,6 @@ def test_a_middleware_that_returns_its_documents(
     assert trace.answer == ANSWER
     assert ids(trace.documents)[0] == "m1"
     assert len(trace.documents) == 2
-
-
-def test_a_graph_of_two_steps(
-    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
-) -> None:
-    """A graph whose nodes search and answer with plain functions: question, documents and answer of its state."""
-
-    class State(TypedDict):
-        question: str
-        context: list[Document]
-        answer: str
-
-    prompt = ChatPromptTemplate.from_template("Question: {question}\nContext: {context}\nAnswer:")
-
-    def retrieve(state: State) -> dict[str, Any]:
-        return {"context": store.similarity_search(state["question"], k=2)}
-
-    def generate(state: State) -> dict[str, Any]:
-        context = "\n\n".join(d.page_content for d in state["context"])
-        messages = prompt.invoke({"question": state["question"], "context": context})
-        return {"answer": model.invoke(messages).content}
-
-    builder = StateGraph(State).add_sequence([retrieve, generate])
-    builder.add_edge(START, "retrieve")
-    graph: Any = builder.compile()
-    vendors.answers(Reply(ANSWER))
-    graph.invoke({"question": WARRANTY})
-    assert len(list(graph.stream({"question": WARRANTY}, stream_mode="updates"))) == 2
-    assert [(t.query, t.answer, ids(t.documents)[0]) for t in traced_langchain.traces] == [
-        (WARRANTY, ANSWER, "m1"),
-    ] * 2
-
-
-def test_a_chain_of_runnables(
-    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
-) -> None:
-    """The chain of retriever, prompt, model and parser."""
-    prompt = ChatPromptTemplate.from_template("Question: {question}\nContext: {context}")
-    retriever = store.as_retriever(search_kwargs={"k": 2})
-    chain: Any = (
-        {
-            "context": retriever | (lambda found: "\n".join(d.page_content for d in found)),
-            "question": RunnablePassthrough(),
-        }
-        | prompt
-        | model
-        | StrOutputParser()
-    )
-    vendors.answers(Reply(ANSWER))
-    assert "".join(chain.stream(WARRANTY)) == ANSWER
-    (trace,) = traced_langchain.traces
-    assert (trace.query, trace.answer, ids(trace.documents)[0]) == (WARRANTY, ANSWER, "m1")
-
-
-def test_five_questions_in_single_steps_are_five_requests(
-    store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
-) -> None:
-    """Retriever, prompt and parser that a script calls itself are no requests; the call of the model is one."""
-    retriever, parser = store.as_retriever(), StrOutputParser()
-    prompt = ChatPromptTemplate.from_template("Question: {question}\nContext: {context}")
-    vendors.answers(Reply(ANSWER))
-    for i in range(5):
-        question = f"{WARRANTY} ({i})"
-        documents = retriever.invoke(question)
-        messages = prompt.invoke({"question": question, "context": documents[0].page_content})
-        assert parser.invoke(model.invoke(messages)) == ANSWER
-    assert [trace.answer for trace in traced_langchain.traces] == [ANSWER] * 5
-    assert len(traced_langchain.named("retrieval")) == 5
 
 
 # --- LangGraph: agentic RAG ------------------------------------------------------------------------
