@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from ragtrace.console.chatlogs.schema import in_period, traces
 from ragtrace.console.chatlogs.store import Store
 
-_MOST = 100_000
+MOST = 100_000
 """The latest requests that are looked at: a long period of much traffic must not keep a page waiting."""
 
 
@@ -28,6 +28,8 @@ class Spender:
 class Costs:
     """What the models cost, in US dollars, estimated for all requests from the stored ones."""
 
+    stored: int
+    """Stored requests that were looked at, the latest ones."""
     total: float
     unpriced: float
     """Estimated number of requests whose cost is not known."""
@@ -40,14 +42,15 @@ def costs(store: Store, since: float, until: float, app: str = "", *, most: int 
     """Returns the costs of the latest 100,000 stored requests in [since, until), in Unix seconds."""
     where = [*in_period(since, until), *([traces.c.app == app] if app else [])]
     columns = (traces.c.user_key, traces.c.session_id, traces.c.cost, traces.c.probability)
-    rows = select(*columns).where(*where).order_by(traces.c.id.desc()).limit(_MOST).subquery()
+    rows = select(*columns).where(*where).order_by(traces.c.id.desc()).limit(MOST).subquery()
     weight, cost = 1.0 / rows.c.probability, rows.c.cost / rows.c.probability
     is_unpriced = rows.c.cost.is_(None)
+    totals = select(func.count(), func.sum(cost), func.sum(weight).filter(is_unpriced)).select_from(rows)
     with store.reading() as connection:
-        total = connection.execute(select(func.sum(cost), func.sum(weight).filter(is_unpriced))).one()
+        stored, total, unpriced = connection.execute(totals).one()
         spenders = []
         for name in (rows.c.user_key, rows.c.session_id):
             sums = select(name, func.sum(weight), func.sum(cost).label("cost")).where(name.is_not(None), ~is_unpriced)
             highest = connection.execute(sums.group_by(name).order_by(func.sum(cost).desc(), name).limit(most))
             spenders.append(tuple(Spender(*row) for row in highest))
-    return Costs(float(total[0] or 0.0), float(total[1] or 0.0), *spenders)
+    return Costs(stored, float(total or 0.0), float(unpriced or 0.0), *spenders)

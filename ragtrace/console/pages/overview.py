@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.chatlogs import overview as figures
 from ragtrace.console.chatlogs import schema, search
-from ragtrace.console.chatlogs.costs import costs
+from ragtrace.console.chatlogs.costs import MOST, costs
 from ragtrace.console.chatlogs.overview import Check, Overview, Traffic
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
@@ -69,6 +69,7 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         latency=_latency(figures_.traffic),
         causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),
         cost=sum(check.cost for check in figures_.checks),
+        most_costs=MOST,
         model_costs=costs(store, since, now, app[:200], most=5 if may_read_personal_data(request, user) else 0),
         failed=sum(check.errors for check in figures_.checks),
         range=range,
