@@ -19,7 +19,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ragtrace.statistics import DAY, HOUR, WEEK, ChangeTest
+from ragtrace.statistics import ChangeTest
+
+HOUR, DAY, WEEK = 3_600, 86_400, 604_800
 
 BASE = 0.04
 RISES = (0.08, 0.12, 0.2, 0.6)

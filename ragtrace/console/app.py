@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fastapi import Depends, FastAPI, Request
 from sqlalchemy import select
 from starlette.middleware import Middleware
@@ -13,10 +11,8 @@ from starlette.staticfiles import StaticFiles
 from ragtrace._version import __version__
 from ragtrace.console import access, api, audit, guards, login, oidc, pages, problems, template_engine
 from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.options import ConsoleSettings
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 
 def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI:

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
 
 from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.sessions import hashed
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 WINDOW = 15 * 60.0
 """Seconds."""

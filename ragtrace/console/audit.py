@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import insert, select
 from starlette.concurrency import run_in_threadpool
@@ -16,9 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtrace.console.chatlogs import schema
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store import Store
 
 READS: Mapping[str, str] = {
     "/traces": "trace.search",

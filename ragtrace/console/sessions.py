@@ -6,14 +6,11 @@ import hashlib
 import secrets
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from ragtrace.console.chatlogs import schema
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store import Store
 
 _ONE_TIME = "once:"  # no cookie's hash begins so: a one-time key cannot be used as a cookie
 _SEEN_EVERY = 60.0

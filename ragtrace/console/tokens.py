@@ -6,18 +6,15 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 
 from ragtrace.console import accounts
 from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.options import SCOPES
 from ragtrace.console.sessions import hashed
 from ragtrace.errors import DataError, SettingError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 PREFIX = "rt_"
 """By which scanners of code find one that was committed."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fastapi import Request
 from sqlalchemy import select
@@ -20,6 +19,7 @@ from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
 from ragtrace.console.chatlogs import full_text, search
 from ragtrace.console.chatlogs.schema import reviews, users, verdicts
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
 from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evidence
 from ragtrace.console.problems import Problem
@@ -28,9 +28,6 @@ from ragtrace.console.review.verdicts import check_evidence, read_content
 from ragtrace.console.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _HEX = re.compile(r"[0-9a-f]{32}")
 _SEARCH_SECONDS = 2.0

@@ -89,7 +89,7 @@ def test_a_forbidden_module_is_noticed() -> None:
     loaded = {
         "ragtrace.console.chatlogs.store",
         "ragtrace.live.pipeline",
-        "ragtrace.statistics.burn",
+        "ragtrace.statistics.change",
         "fastapi.routing",
     }
     assert _breaches("ragtrace.console.chatlogs", loaded) == ["fastapi", "ragtrace.live.pipeline"]

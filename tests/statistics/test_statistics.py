@@ -1,37 +1,19 @@
-"""Weighted estimates, burn rates, the running statistics and the change test."""
+"""Weighted estimates and the change test."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
-from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.errors import DataError
-from ragtrace.evaluation import evaluator
-from ragtrace.records import Evaluation, Facts, Score, Trace
-from ragtrace.statistics import (
-    DAY,
-    HOUR,
-    MAX_WEIGHT,
-    WEEK,
-    Alarm,
-    ChangeTest,
-    Estimate,
-    Reference,
-    Stream,
-    Sums,
-    burn_rate,
-    threshold,
-    weighted,
-    wilson,
-)
-from ragtrace.testing import Clock, make_trace
+from ragtrace.statistics import MAX_WEIGHT, ChangeTest, Estimate, Reference, Sums, weighted, wilson
 
+DAY, HOUR = 86_400, 3_600
 values = st.floats(-1e6, 1e6, allow_nan=False)
 probabilities = st.floats(1e-4, 1.0)
 
@@ -151,188 +133,6 @@ def test_sums_add_up(pairs: list[tuple[float, float]], cut: int) -> None:
     assert one is not None
     assert both.value == pytest.approx(one.value, rel=1e-6, abs=1e-6)
     assert both.count == one.count
-
-
-# --- burn rates --------------------------------------------------------------------------------------------
-
-
-def test_burn_rates() -> None:
-    """The thresholds of 95 % in 7 days are those of the tiers, and a burn rate is a multiple of what is allowed."""
-    week = 7 * 24.0
-    result = [threshold(share, week, hours, 0.95) for share, hours in ((0.05, 1), (0.1, 6), (0.25, 24), (0.5, 72))]
-    assert result == pytest.approx([0.42, 0.14, 0.0875, 0.0583], abs=1e-4)
-    assert burn_rate(0.42, 0.95) == pytest.approx(8.4)
-    assert burn_rate(0.0, 0.95) == 0.0
-
-
-@pytest.mark.parametrize("tier", [(0.5, 168, 1, 0.95), (0, 168, 1, 0.95), (0.1, 1, 2, 0.95), (0.1, 168, 1, 1.0)])
-def test_impossible_tiers_are_refused(tier: tuple[float, float, float, float]) -> None:
-    """A tier that can never fire, has no budget or no window raises ValueError."""
-    with pytest.raises(ValueError, match=r"\w"):
-        threshold(*tier)
-
-
-@pytest.mark.parametrize(("share", "objective"), [(1.1, 0.9), (-0.1, 0.9), (math.nan, 0.9), (0.5, 1.0), (0.5, -1)])
-def test_impossible_burn_rates_are_refused(share: float, objective: float) -> None:
-    """What is no share or no objective raises ValueError."""
-    with pytest.raises(ValueError, match=r"\w"):
-        burn_rate(share, objective)
-
-
-# --- the stream --------------------------------------------------------------------------------------------
-
-
-@evaluator(threshold=0.5)
-def good(trace: Trace) -> float:
-    """Higher is better."""
-    return 1.0
-
-
-@evaluator(direction="lower")
-def bad(trace: Trace) -> float:
-    """Lower is better."""
-    return 0.0
-
-
-def evaluation(*scores: Score, trace_id: int = 1, app: str | None = None) -> Evaluation:
-    return Evaluation(make_trace(trace_id=trace_id, facts=Facts(app=app)), scores)
-
-
-def random_score(chance: random.Random, name: str = "good") -> Score:
-    p = chance.choice([0.05, 0.5, 1.0])
-    kind = chance.random()
-    if kind < 0.1:
-        return Score(name, error=chance.choice(["timeout", "ValueError"]), sampling_probability=p)
-    if kind < 0.2:
-        return Score(name, label="not_applicable", sampling_probability=p)
-    value = chance.random()
-    label = None if kind < 0.3 else "pass" if value >= 0.5 else "fail"
-    return Score(name, value, label, sampling_probability=p)
-
-
-def expected(scores: list[Score]) -> tuple[Counter[str], Counter[str], Estimate | None, Estimate | None]:
-    """What a window must say, computed from all its scores."""
-    verdicts = Counter("error" if s.error else s.label or "none" for s in scores)
-    errors = Counter(s.error for s in scores if s.error)
-    judged = [s for s in scores if s.label in ("pass", "fail")]
-    scores_with_value = [s for s in scores if s.value is not None]
-    rate = weighted([float(s.label == "pass") for s in judged], [s.sampling_probability for s in judged], rate=True)
-    mean = weighted(
-        [s.value or 0.0 for s in scores_with_value], [s.sampling_probability for s in scores_with_value], rate=False
-    )
-    return verdicts, errors, rate, mean
-
-
-def same(one: Estimate | None, other: Estimate | None) -> bool:
-    assert one is not None
-    assert other is not None
-    assert one.interval == pytest.approx(other.interval)
-    return (one.value, one.effective, one.count) == pytest.approx((other.value, other.effective, other.count))
-
-
-@pytest.mark.parametrize("length", [HOUR, DAY, WEEK])
-def test_a_window_is_what_a_count_by_hand_gives(length: int) -> None:
-    """Over ten days of scores, each window has the verdicts, errors and estimates of the scores in its buckets."""
-    chance = random.Random(3)
-    clock = Clock(1_000_000.0)
-    stream = Stream(evaluators=[good], clock=clock)
-    history = []
-    while clock.now < 1_000_000 + 10 * DAY:
-        clock.tick(chance.expovariate(1 / 900))
-        score = random_score(chance)
-        stream(evaluation(score))
-        history.append((clock.now, score))
-    width = HOUR if length == WEEK else 300
-    first = clock.now // width - length // width
-    verdicts, errors, rate, mean = expected([s for t, s in history if t // width > first])
-    window = stream.window("rag", "good", length)
-    assert {name: n for name, n in window.verdicts.items() if n} == verdicts
-    if length == WEEK:
-        assert window.errors == errors
-    assert same(window.passes, rate)
-    assert same(window.score, mean)
-
-
-def test_clipped_weights_count_where_they_are_used() -> None:
-    """A clipped weight of a score without a verdict is no clipped weight of the pass rate."""
-    stream = Stream(clock=Clock())
-    stream(evaluation(Score("good", 0.5, sampling_probability=1e-9)))
-    stream(evaluation(Score("good", 0.9, "pass")))
-    window = stream.window("rag", "good")
-    assert window.passes is not None
-    assert window.score is not None
-    assert (window.passes.count, window.passes.clipped) == (1, 0)
-    assert (window.score.count, window.score.clipped) == (2, 1)
-
-
-def test_the_worst_answers_of_a_day_are_known() -> None:
-    """The worst 20 of the last day, worst first, by the evaluator's direction; older ones go."""
-    clock = Clock()
-    stream = Stream(evaluators=[good, bad], clock=clock)
-    for i in range(100):
-        stream(evaluation(Score("good", i / 100), Score("bad", i / 100), trace_id=i))
-    assert [w.score for w in stream.worst("rag", "good")] == [i / 100 for i in range(20)]
-    assert [w.trace_id for w in stream.worst("rag", "bad")] == [f"{i:032x}" for i in range(99, 79, -1)]
-    clock.tick(DAY)
-    assert stream.worst("rag", "good") == []
-    stream(evaluation(Score("good", 0.99), trace_id=7))
-    assert [w.score for w in stream.worst("rag", "good")] == [0.99]
-
-
-def test_applications_are_kept_apart_and_bounded() -> None:
-    """Each application has series of its own; beyond the bound they share one."""
-    stream = Stream("mine")
-    stream(evaluation(Score("good", 1.0, "pass")))
-    stream(evaluation(Score("good", 0.0, "fail"), app="theirs"))
-    assert stream.series() == [("mine", "good"), ("theirs", "good")]
-    for i in range(2_000):
-        stream(evaluation(Score("good", 0.0, "fail"), app=f"app{i}"))
-    assert len(stream.series()) == 1_001
-    assert stream.window("other", "other").verdicts["fail"] == 1_002
-
-
-def test_a_clock_that_jumps_leaves_the_windows_right() -> None:
-    """After a year forward and back the windows hold what their time says, and nothing of the future."""
-    clock = Clock(1e9)
-    stream = Stream(clock=clock)
-    stream(evaluation(Score("good", 1.0, "pass")))
-    clock.tick(365.5 * DAY)
-    stream(evaluation(Score("good", 0.0, "fail")))
-    assert stream.window("rag", "good", WEEK).verdicts["pass"] == 0
-    clock.tick(-365.5 * DAY)
-    stream(evaluation(Score("good", 1.0, "pass")))
-    assert stream.window("rag", "good", HOUR).verdicts["pass"] == 2
-    assert stream.window("rag", "good", WEEK).verdicts["fail"] == 0
-    assert [w.score for w in stream.worst("rag", "good")] == [1.0]
-
-
-def test_alarms_of_a_stream() -> None:
-    """A rise is reported once, remains, survives a restart, and can be acknowledged."""
-    clock = Clock()
-    alarms: list[tuple[str, str, Alarm]] = []
-    stream = Stream(clock=clock, on_alarm=lambda *alarm: alarms.append(alarm))
-    for i in range(2_000):
-        clock.tick(18)
-        label = "fail" if (i % 2 if i > 1_000 else i % 25 == 0) else "pass"
-        stream(evaluation(Score("good", 1.0, label)))
-    assert len(alarms) == 1
-    assert alarms[0][:2] == ("rag", "good")
-    restarted = Stream(clock=clock)
-    restarted.restore(stream.to_json())
-    assert restarted.alarms() == stream.alarms() == {("rag", "good"): alarms[0][2]}
-    restarted.acknowledge("rag", "good")
-    assert restarted.alarms() == {}
-    with pytest.raises(DataError):
-        restarted.restore("[[1]]")
-
-
-def test_only_windows_that_are_kept() -> None:
-    """Another length is refused, and what there is nothing of is a KeyError."""
-    stream = Stream()
-    with pytest.raises(ValueError, match="HOUR"):
-        stream.window("rag", "good", 60)
-    with pytest.raises(KeyError):
-        stream.window("rag", "good")
 
 
 # --- the change test ---------------------------------------------------------------------------------------

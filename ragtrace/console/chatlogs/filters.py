@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, text
 
 from ragtrace.console.chatlogs import full_text
 from ragtrace.console.chatlogs.encryption import user_keys
 from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, evaluators, scores, trace_topics, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _COMMON = 20_000
 """Number of traces with a word from which on PostgreSQL walks through time instead of reading them all from the index

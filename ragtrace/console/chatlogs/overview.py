@@ -7,17 +7,15 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, and_, func, or_, select
 
 from ragtrace.console.chatlogs.rollups import FIELDS, STEPS, latency_of
 from ragtrace.console.chatlogs.schema import evaluators, sums
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import SettingError
 from ragtrace.statistics import Estimate, Step, Sums
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _POINTS = 200
 """Longest series of one step that is read; a longer period uses the next longer step."""

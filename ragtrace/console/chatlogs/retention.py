@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, or_, select, text
 from sqlalchemy.exc import DBAPIError
@@ -29,10 +29,8 @@ from ragtrace.console.chatlogs.schema import (
     traces,
 )
 from ragtrace.console.chatlogs.spill import Spill, spill_path
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import StoreError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _DAY = 86_400.0
 _BATCH = 200

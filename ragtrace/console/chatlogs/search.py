@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, bindparam, case, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -28,11 +28,9 @@ from ragtrace.console.chatlogs.filters import (
     used_buckets,
 )
 from ragtrace.console.chatlogs.schema import contents, evaluators, lowest_id, scores, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter, Page, TraceSummary
 from ragtrace.errors import SettingError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _SECONDS = 0.5
 """Seconds after which a page starts no further chunk."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
 
 from ragtrace.console.chatlogs.reader import read_questions
 from ragtrace.console.chatlogs.schema import evaluators, in_period, scores, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import SettingError
 from ragtrace.statistics import Sums
 from ragtrace.statistics.differences import (
@@ -25,9 +26,6 @@ from ragtrace.statistics.differences import (
     independent_difference,
     paired_difference,
 )
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 MOST_REQUESTS = 20_000
 """Most requests of a side that are read, the newest ones."""

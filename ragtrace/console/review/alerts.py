@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
 from ragtrace.console.chatlogs.schema import lowest_id, scores, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.fill_queue import count_today, enqueue
 from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.rules import StoredEvaluator, load_evaluators, not_picked
 from ragtrace.errors import DataError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _BEFORE = 3600.0
 """Seconds before an alert fired that it refers to."""

@@ -7,19 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from sqlalchemy import or_, select
 
 from ragtrace.console.chatlogs.schema import reviews, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review import own_questions
 from ragtrace.console.review.agreement import Alpha, alpha
 from ragtrace.console.review.own_questions import OwnQuestion
 from ragtrace.console.review.verdicts import read_content
 from ragtrace.statistics.intervals import percentile_interval
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _DRAWS = 500
 _LEAST_UNITS = 5

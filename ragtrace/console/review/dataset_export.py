@@ -19,21 +19,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
 from ragtrace.base.private_file import create_private
 from ragtrace.console.chatlogs.schema import reviews, traces, verdicts
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import StoredTrace
 from ragtrace.console.review.verdicts import read_content
 from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError, MissingExtraError
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii, mask_pii_at
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _YES = frozenset({"true", "yes", "granted", "given", "1", "y"})
 

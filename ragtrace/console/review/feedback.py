@@ -6,12 +6,12 @@ import logging
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, literal, select, update
 
 from ragtrace.base.background import Background, Bounds
 from ragtrace.console.chatlogs.schema import feedback, trace_is, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import is_trace_id
 from ragtrace.console.review.fill_queue import count_today, enqueue
 from ragtrace.console.review.notices import notify
@@ -19,9 +19,6 @@ from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.rules import not_picked
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.records import Feedback
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _log = logging.getLogger(__name__)
 _COMMENT = 10_000

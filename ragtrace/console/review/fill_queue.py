@@ -9,18 +9,16 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
 from ragtrace.console.chatlogs.engine import chunks, lock
 from ragtrace.console.chatlogs.schema import items, meta, reviews, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review import named_queues, topics
 from ragtrace.console.review.policy import CERTAIN, DAYS, RANDOM, TOPIC, WINDOW, Policy, draw, load_policy
 from ragtrace.console.review.rules import pick_traces
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _log = logging.getLogger(__name__)
 _DAY = 86_400.0

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, or_, select, update
 
@@ -19,12 +19,10 @@ from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.filters import parse_filter
 from ragtrace.console.chatlogs.queue_schema import members, queues
 from ragtrace.console.chatlogs.schema import items, traces, users
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.review.policy import REQUESTED
 from ragtrace.errors import DataError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 FILTER_FIELDS = ("app", "env", "model", "prompt_version", "cause", "evaluator", "label")
 """Fields of `Filter` that a queue may have: none of them depends on texts or on who asked."""

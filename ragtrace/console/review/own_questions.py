@@ -12,16 +12,14 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import insert, select, update
 
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.queue_schema import questions, queues
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import DataError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 KINDS = ("category", "number", "text")
 KEYS = "abfilnopqrvyz"

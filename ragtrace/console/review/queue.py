@@ -21,12 +21,13 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
 from ragtrace.console.chatlogs.queue_schema import queues
 from ragtrace.console.chatlogs.schema import items, reviews, traces, users
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Task
 from ragtrace.console.review.fill_queue import Filler, fill
 from ragtrace.console.review.named_queues import is_for
@@ -34,9 +35,6 @@ from ragtrace.console.review.policy import REASONS, Policy
 from ragtrace.console.review.verdicts import submit
 from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 __all__ = [
     "LOCK",

@@ -10,17 +10,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
 from ragtrace.calibrations import own_version
 from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.policy import BAND, CERTAIN, DAYS, RELATED, Policy
 from ragtrace.evaluation import Direction
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _FEEDBACK = 5_000
 """Largest number of traces with bad feedback that are considered, newest first."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, Select, exists, select
 
 from ragtrace.console.chatlogs.schema import contents, items, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.policy import DAYS, TOPIC
 from ragtrace.console.review.rules import least_id
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _REVIEWED = 400
 _CANDIDATES = 400

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -15,14 +15,12 @@ from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.evaluation_json import dumps
 from ragtrace.console.chatlogs.reader import REVIEW
 from ragtrace.console.chatlogs.schema import items, reviews, scores, trace_is, traces, verdicts
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.review import own_questions
 from ragtrace.console.review.notices import notify
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 LABELS = ("pass", "fail", "not_applicable", "unsure")
 MARKS = ("unsupported", "contradicted")

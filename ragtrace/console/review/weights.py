@@ -18,16 +18,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, Integer, case, cast, func, select
 
 from ragtrace.console.chatlogs.schema import items, reviews, scores, traces, users, verdicts
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review.policy import CERTAIN, IMPORTED
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _DAY = 86_400
 

@@ -6,16 +6,14 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sqlalchemy import select
 
 from ragtrace.console.chatlogs.schema import contents, in_period, trace_topics, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.topics.grouper import load_names
 from ragtrace.statistics import weight_of
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 GAP_CAUSES = ("answered_without_context", "nothing_retrieved", "irrelevant_context", "right_refusal")
 """Causes that say that no chunk answers the question: none came, none is relevant, or the application rightly declined

@@ -6,20 +6,18 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
 
 from ragtrace.console.chatlogs.filters import higher_is_better
 from ragtrace.console.chatlogs.schema import in_period, scores, trace_topics, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.topics.grouper import load_names
 from ragtrace.console.topics.knowledge_gaps import GAP_CAUSES
 from ragtrace.errors import SettingError
 from ragtrace.statistics import Estimate, Sums, weight_of
 from ragtrace.statistics.differences import ShareDifference, change_verdicts, independent_difference
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 MOST_ROWS = 50_000
 """Most questions of a period that are read, the newest ones."""
