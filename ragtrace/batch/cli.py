@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import re
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.base import terminal
-from ragtrace.errors import SettingError
+from ragtrace.errors import RagtraceError, SettingError
 from ragtrace.settings.section import parse_pairs
 
 if TYPE_CHECKING:
@@ -235,7 +236,8 @@ def _report(options: argparse.Namespace) -> int:
     from ragtrace import settings
     from ragtrace.batch.reporting import live, live_text
 
-    path = options.file or settings.load().report_file
+    current = settings.load()
+    path = options.file or current.report_file
     if not path:
         raise SettingError(
             "no journal is configured: give its path with --file, or set report_file, which makes ragtrace write it"
@@ -243,6 +245,8 @@ def _report(options: argparse.Namespace) -> int:
     now = time.time()
     since, until = (live.parse_time(getattr(options, name), now, f"--{name}") for name in ("since", "until"))
     report = live.live_report(path, since, until, options.app)
+    if current.store:
+        report = dataclasses.replace(report, people=_people(current.store, since, until, options.app or ""))
     if options.html is not None:
         from ragtrace.batch.reporting.live_html import write_live
 
@@ -254,6 +258,19 @@ def _report(options: argparse.Namespace) -> int:
     else:
         print(live_text.as_json(report) if options.json else live_text.as_text(report, terminal.width()))
     return 1 if report.damaged else 0
+
+
+def _people(address: str, since: float, until: float, app: str) -> tuple[str, ...]:
+    """What people would say of the answers of this time, or of 30 days where that is longer."""
+    from ragtrace.console.chatlogs.cli import open_store_of
+    from ragtrace.console.review.true_shares import MONTH, estimates, sentence
+
+    try:
+        with open_store_of(argparse.Namespace(store=address)) as store:
+            judged = estimates(store, min(since, until - MONTH), until, app)
+    except RagtraceError as error:
+        return (f"What people say is missing: {error}",)
+    return tuple(f"{each.app}: {each.evaluator}: {sentence(each.share)}" for each in judged)
 
 
 def _evaluators(options: argparse.Namespace) -> int:

@@ -9,26 +9,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import func, select
 
 from ragtrace.console.chatlogs.overview import pass_rates
 from ragtrace.console.chatlogs.schema import items, reviews
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.review.agreement import Agreement, EvaluatorAgreement, agreement
+from ragtrace.console.review.true_shares import estimates
 from ragtrace.console.topics.topic_figures import largest_topics
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
-    from ragtrace.statistics import Estimate
+from ragtrace.statistics import Estimate
 
 _FRESH = 60.0
 """Seconds for which figures are shown again: agreement reads every verdict."""
 _WINDOW = 30 * 86_400.0
 """Agreement is that of the last 30 days: an evaluator that drifts must show."""
 _TOPICS_FRESH = 300.0
-"""The same for topics: their figures read the questions of a day."""
+"""The same for topics, which read the questions of a day, and for true shares, which read all scores."""
 _DAY = 86_400.0
 MOST_TOPICS = 20
 """Most values of the label `topic`, apart from `other`."""
@@ -56,7 +55,7 @@ class ReviewCollector:
                 self._families = [*_queue(self._store, now), *_figures(agreement(self._store, since=now - _WINDOW))]
                 self._updated = now
             if not 0 <= now - self._topics_updated < _TOPICS_FRESH:
-                self._topics, self._topics_updated = list(_topics(self._store, now)), now
+                self._topics, self._topics_updated = [*_topics(self._store, now), *_people(self._store, now)], now
             yield from (*self._families, *self._topics)
 
 
@@ -112,6 +111,25 @@ def _topics(store: Store, now: float) -> Iterator[Any]:
             if value is not None:
                 failures.add_metric([total.name, evaluator, bound], value)
     yield from (requests, gaps, failures)
+
+
+def _people(store: Store, now: float) -> Iterator[Any]:
+    """The shares that people would fail, of 30 days."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    labels = ["app", "evaluator"]
+    ratio = GaugeMetricFamily(
+        "ragtrace_true_failure_ratio",
+        "Share of the requests of 30 days that people would fail, from their verdicts and all scores",
+        labels=[*labels, "bound"],
+    )
+    count = GaugeMetricFamily("ragtrace_true_failure_verdicts", "Reviewed logs behind that share", labels=labels)
+    for each in estimates(store, now - _WINDOW, now):
+        low, high = each.share.interval
+        for bound, value in zip(_BOUNDS, (each.share.value, low, high), strict=True):
+            ratio.add_metric([each.app, each.evaluator, bound], value)
+        count.add_metric([each.app, each.evaluator], each.share.verdicts)
+    yield from (ratio, count)
 
 
 def _figures(results: Agreement) -> Iterator[Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -376,6 +378,7 @@ def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
         assert "First press 1 or 2" in page.inner_text("[data-state]")
         page.keyboard.press("2")
         page.keyboard.press("j")
+        page.keyboard.press("j")
         page.keyboard.press("4")
         page.keyboard.press("h")
         page.wait_for_selector("[data-scores] h3")
@@ -601,6 +604,41 @@ def test_a_verdict_that_cannot_be_sent_is_said(browser: Any, waiting: Store) -> 
         assert "not saved (No)" in page.inner_text("[data-state]")
         assert page.get_attribute("[data-state] a", "href") == f"/review?trace={first}"
         assert verdicts(waiting) == {}
+        tab.close()
+
+
+_NOTES_KEYS = """window.keys = []; addEventListener("keydown", (event) => {
+  const task = document.querySelector("[data-task]");
+  if (task?.dataset.trace) window.keys.push([task.dataset.trace, event.key]);
+}, true);"""
+
+
+def test_no_verdict_is_stored_for_another_log(browser: Any, waiting: Store) -> None:
+    """While the next log is up to two seconds late, a reviewer goes on pressing keys. Each log has the verdict that was
+    chosen while it was on screen, before it was sent for the first time."""
+    chance = random.Random(1)
+    with served(waiting) as url:
+        tab = Tab(browser, url, waiting)
+        tab.context.add_init_script(_NOTES_KEYS)
+        page = tab.open("/review")
+        page.route("**/review/next*", lambda route: (time.sleep(chance.choice((0, 0.2, 2))), route.continue_()))
+        for _ in range(40):
+            page.keyboard.press(chance.choice("12"))
+            page.keyboard.press("Enter")
+            page.wait_for_timeout(80)
+        page.wait_for_function("!document.querySelector('[data-review]')?.inert")
+        settled(page)
+        meant: dict[str, str] = {}
+        last: dict[str, str] = {}
+        for trace, key in page.evaluate("window.keys"):
+            if key == "Enter" and trace in last:
+                meant.setdefault(trace, last[trace])
+            elif key in "12":
+                last[trace] = {"1": "pass", "2": "fail"}[key]
+        found = verdicts(waiting)
+        assert len(found) > 3
+        told = {waiting.get(trace).id: {"faithfulness": label} for trace, label in meant.items()}  # type: ignore[union-attr]
+        assert found == {trace: told[trace] for trace in found}
         tab.close()
 
 

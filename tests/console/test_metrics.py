@@ -83,6 +83,12 @@ def test_agreement_with_people(console: Console) -> None:
         assert low < estimate < high
     assert found["ragtrace_review_logs", "faithfulness"] == 40
     assert found["ragtrace_reviews",] == 40
+    share, low, high = (
+        found["ragtrace_true_failure_ratio", "rag", bound, "faithfulness"] for bound in ("estimate", "lower", "upper")
+    )
+    assert share == pytest.approx(0.5, abs=0.01)
+    assert low < share < high
+    assert found["ragtrace_true_failure_verdicts", "rag", "faithfulness"] == 40
     assert found["ragtrace_last_review_timestamp_seconds",] == pytest.approx(NOW, abs=1)
 
 

@@ -27,7 +27,7 @@ from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages import evidence, filters, health, page_charts, trace_view
 from ragtrace.console.pages.template_filters import percent, range_percent
-from ragtrace.console.review import agreement, queue
+from ragtrace.console.review import agreement, queue, true_shares
 from ragtrace.console.review.threshold_effects import measure_thresholds
 from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
@@ -496,8 +496,27 @@ def test_a_review_can_be_taken_back(tmp_path: Path) -> None:
     page = here.get(f"/review?trace={trace_id}").text
     assert re.search(r'name="v-faithfulness" value="pass" checked', page)
     assert "first</textarea>" in page
+    assert here.post("/review", data={**form, "v-faithfulness": "fail", "do": "submit"}).status_code == 409
+    form = Read(page).form("data-review")
     here.post("/review", data={**form, "v-faithfulness": "fail", "do": "submit"})
     assert [row.verdict for row in queue.load_verdicts(store)] == ["fail"]
+    store.close()
+
+
+def test_a_verdict_for_another_log_is_refused(tmp_path: Path) -> None:
+    """A task of another log changes nothing, what is sent twice is kept once, and *false* can be said of every log."""
+    store = filled(tmp_path / "logs.db", 5)
+    here = client(store)
+    queue.fill(store, queue.Policy(quota=10))
+    page = here.get("/review").text
+    sent = {**Read(page).form("data-review"), "do": "submit", "v-faithfulness": "pass"}
+    with store.reading() as connection:
+        items = connection.scalars(select(schema.items.c.id).where(schema.items.c.slot == 0)).all()
+    other = next(item for item in items if str(item) != sent["item"])
+    assert here.post("/review", data={**sent, "item": str(other)}).status_code == 409
+    assert [here.post("/review", data=sent).status_code for _ in range(2)] == [303, 303]
+    assert [row.verdict for row in queue.load_verdicts(store)] == ["pass"]
+    assert 'name="v-correctness" value="fail"' in page
     store.close()
 
 
@@ -567,22 +586,18 @@ def test_what_was_before_is_beside_it(tmp_path: Path) -> None:
     store.close()
 
 
-def test_the_overview_begins_with_a_verdict(store: Store) -> None:
-    """How many pass with n, and what people say of the same, with their agreement in a word."""
+def test_the_overview_begins_with_what_people_say(store: Store) -> None:
+    """The share that people would fail with its interval, from verdicts and scores; then how many pass with n."""
     text = Read(client(store).get("/?range=7d").text).text
     evaluator = r"Faithfulness: \d+\.\d % of the answers pass \(\d+\.\d to \d+\.\d, n = \d+\) in the last 7 days\."
-    assert re.search(evaluator, text), text[:2_000]
-    people = r"People would pass about (\d+) % \((\d+) to (\d+), \d+ reviewed logs\); the evaluator says (\d+) %"
-    numbers = re.search(people, text)
+    people = r"People would fail (\d+) % \((\d+) to (\d+); (\d+) verdicts and (\d+) scores(?:; [^)]*)?\)\."
+    numbers = re.search(f"{people} {evaluator}", text)
     assert numbers is not None, text[:2_000]
-    share, low, high, flagged = map(int, numbers.groups())
-    of = agreement.agreement(store, "faithfulness").evaluators[0]
-    assert of.bad is not None
-    assert of.flagged is not None
-    assert low <= share <= high
-    assert share == pytest.approx(100 * (1 - of.bad.value), abs=0.51)
-    assert flagged == pytest.approx(100 * (1 - of.flagged.value), abs=0.51)
-    assert re.search(r"it agrees with them (almost perfectly|substantially|moderately|fairly) \(kappa 0\.\d\d\)", text)
+    share = true_shares.estimate(store, "faithfulness", time.time() - 7 * 86_400, time.time())
+    assert share is not None
+    low, high = share.interval
+    shown = [round(100 * x) for x in (share.value, low, high)] + [share.verdicts, share.scores]
+    assert [int(x) for x in numbers.groups()[:5]] == pytest.approx(shown, abs=1)
 
 
 def test_a_fall_has_a_beginning(tmp_path: Path) -> None:

@@ -101,4 +101,4 @@ def verdict(  # noqa: PLR0917 a row of a table
     trace: int, value: float, label: str, said: str, weight: float = 1.0, reviewer: str = "a"
 ) -> ScoredVerdict:
     """One row, without a store."""
-    return ScoredVerdict(trace, good.name, good.version, value, label, said, reviewer, weight, True, float(trace))
+    return ScoredVerdict(trace, good.name, good.version, value, label, said, reviewer, weight, float(trace))

@@ -358,7 +358,7 @@ def test_the_probability_of_evaluation_is_in_the_weight(store: Store) -> None:
     fill(store, replace(NONE, quota=5, shares={"worst": 1.0}), NOW)
     judge_all(store, user, lambda _: "fail")
     (row,) = load_verdicts(store, "good")
-    assert (row.weight, row.uniform, row.reviewer, row.version) == (4.0, False, "ann", "2")
+    assert (row.weight, row.reviewer, row.version) == (4.0, "ann", "2")
     assert load_verdicts(store, "bad") == []
     assert load_verdicts(store, since=NOW + 1) == []
 

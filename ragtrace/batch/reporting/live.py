@@ -117,6 +117,8 @@ class LiveReport:
     files: tuple[str, ...]
     complete: bool
     """Whether the journal covers the whole previous period."""
+    people: tuple[str, ...] = ()
+    """Sentences: which shares people would fail by the reviews in the configured store."""
 
 
 def live_report(path: str | os.PathLike[str], since: float, until: float, app: str | None = None) -> LiveReport:

@@ -63,8 +63,8 @@ def as_json(report: LiveReport) -> str:
 
 
 def notes(report: LiveReport) -> list[str]:
-    """What the reader must know about the data."""
-    sentences = []
+    """What people say of the answers, and what the reader must know about the data."""
+    sentences = [*report.people]
     if not report.complete:
         sentences.append("The journal starts after the previous period did: the column `before` is incomplete.")
     if report.damaged:

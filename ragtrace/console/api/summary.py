@@ -16,31 +16,43 @@ from ragtrace.console.api.inputs import Short, Unix
 from ragtrace.console.chatlogs import costs, overview, schema_upgrade
 from ragtrace.console.chatlogs.schema import sums, traces
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.review import queue
+from ragtrace.console.review import queue, true_shares
 from ragtrace.console.visible_content import may_read_personal_data
 
 router = APIRouter(prefix="/api", tags=["overview"])
 _DAY = 86_400
 
 
-class OverviewPeriod(BaseModel):
-    """Of which time."""
+class Period(BaseModel):
+    """Of which time and application."""
 
     model_config = ConfigDict(extra="forbid")
-    since: Unix | None = Field(None, description="Unix seconds; default: a day before `until`")
+    since: Unix | None = Field(None, description="Unix seconds; default: a day before `until`, for true shares 30 days")
     until: Unix | None = Field(None, description="Default: now")
     app: Short = ""
+
+    def times(self, length: float = _DAY) -> tuple[float, float]:
+        """The begin and the end, in Unix seconds."""
+        until = time.time() if self.until is None else self.until
+        return until - length if self.since is None else self.since, until
+
+
+class OverviewPeriod(Period):
+    """The same, with points of time."""
+
     buckets: Annotated[int, Field(ge=1, le=200, description="Points of time at most")] = 48
 
 
-class CostPeriod(BaseModel):
-    """Of which time, and how many users and sessions."""
+class CostPeriod(Period):
+    """The same, with how many users and sessions."""
 
-    model_config = ConfigDict(extra="forbid")
-    since: Unix | None = Field(None, description="Unix seconds; default: a day before `until`")
-    until: Unix | None = Field(None, description="Default: now")
-    app: Short = ""
     most: Annotated[int, Field(ge=1, le=1_000)] = 10
+
+
+class JudgedPeriod(Period):
+    """The same, by the question of one evaluator."""
+
+    evaluator: Short = Field("", description="Default: all with at least ten reviewed logs")
 
 
 class Health(BaseModel):
@@ -64,18 +76,22 @@ class Health(BaseModel):
 @router.get("/overview")
 def get_overview(request: Request, user: Viewer, query: Annotated[OverviewPeriod, Query()]) -> overview.Overview:
     """Requests, pass rates with their intervals over time, causes, and where it is worst."""
-    until = time.time() if query.until is None else query.until
-    since = until - _DAY if query.since is None else query.since
-    return overview.overview(store_of(request), since, until, query.app, query.buckets)
+    return overview.overview(store_of(request), *query.times(), query.app, query.buckets)
+
+
+@router.get("/true-shares")
+def get_true_shares(
+    request: Request, user: Viewer, query: Annotated[JudgedPeriod, Query()]
+) -> list[true_shares.JudgedEvaluator]:
+    """The share of requests that people would fail, with its 95 % interval, from their verdicts and all scores."""
+    return true_shares.estimates(store_of(request), *query.times(true_shares.MONTH), query.app, query.evaluator)
 
 
 @router.get("/costs")
 def get_costs(request: Request, user: Viewer, query: Annotated[CostPeriod, Query()]) -> costs.Costs:
     """What the models cost, and for which users and sessions; these only for roles that see texts unmasked."""
-    until = time.time() if query.until is None else query.until
-    since = until - _DAY if query.since is None else query.since
     most = query.most if may_read_personal_data(request, user) else 0
-    return costs.costs(store_of(request), since, until, query.app, most=most)
+    return costs.costs(store_of(request), *query.times(), query.app, most=most)
 
 
 @router.get("/health")

@@ -163,6 +163,4 @@ class ScoredVerdict:
     reviewer: str
     weight: float
     """1 / (probability of evaluation x probability of review): how many requests the verdict represents."""
-    uniform: bool
-    """Whether the trace was drawn at random: only such traces give unbiased figures without weights."""
     created: float = field(default=0.0)

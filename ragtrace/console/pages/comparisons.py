@@ -16,11 +16,13 @@ from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, store_of
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.side_by_side import EvaluatorDifference, SideBySide, compare_sides
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import TraceSummary
 from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, parse_start, two_sides, with_defaults
 from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import local_time, render
+from ragtrace.console.review.true_shares import estimate, sentence
 from ragtrace.errors import SettingError
 
 router = APIRouter()
@@ -78,6 +80,7 @@ def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Que
         evaluators=evaluators,
         result=result,
         row=row,
+        people=_people(store, result, evaluator),
         worse=worse,
         better=better,
         problem=problem,
@@ -88,6 +91,16 @@ def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Que
 def _row(result: SideBySide | None, evaluator: str) -> EvaluatorDifference | None:
     rows = result.rows if result else ()
     return next((row for row in rows if row.evaluator == evaluator), None)
+
+
+def _people(store: Store, result: SideBySide | None, evaluator: str) -> list[str]:
+    """What people would say of each side that they have judged."""
+    lines = []
+    for side in (result.a, result.b) if result else ():
+        of = {name: getattr(side, name) for name in ("app", "model", "prompt_version")}
+        share = estimate(store, evaluator, side.since, side.until, version=side.evaluator_version, **of)
+        lines += [f"{side.name}: {sentence(share)}"] if share else []
+    return lines
 
 
 def _starts(choice: SideChoice) -> tuple[str, str]:

@@ -63,7 +63,9 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         cards=cards[:MAX_CARDS],
         more=cards[MAX_CARDS:],
         main=(main := next((card for card in cards if card.check.passes), None)),
-        note=verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range]) if main else None,
+        note=verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range], since, now, app[:200])
+        if main
+        else None,
         address=store.name,
         requests=_requests(figures_.traffic),
         latency=_latency(figures_.traffic),

@@ -29,6 +29,8 @@ REASONS: Mapping[str, str] = {
     "requested": "a person requested it",
     "imported": "labelled elsewhere",
 }
+ANY = "correctness"
+"""The question that is asked of every log, whatever was scored."""
 _QUESTIONS: Mapping[str, str] = {
     "faithfulness": "Does the context support all that the answer says?",
     "groundedness": "Does the context support even the weakest sentence?",
@@ -100,6 +102,8 @@ def asks(
     or failed the log, or could not be put to it: those that a model or a judge decides before the others."""
     labels = {verdict.evaluator: verdict.label for verdict in review.verdicts} if review else {}
     names = asked_evaluators(stored, main)
+    if ANY not in names:  # that an answer is false can be said of every log
+        names.insert(1, ANY)
     keys = _free_keys(own)
     mine = [_own(question, review, keys) for question in own]
     others = [_evaluator(name, labels.get(name, ""), descriptions, _next_key(name, keys)) for name in names[1:]]

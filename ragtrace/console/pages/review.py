@@ -192,7 +192,7 @@ def done(request: Request, user: Reviewer) -> Response:
     """What this person reviewed today, and what still waits."""
     now = time.time()
     reviews, traces = schema.reviews, schema.traces
-    query = select(traces.c.trace_id, reviews.c.seconds, reviews.c.created, reviews.c.id)
+    query = select(traces.c.id.label("trace"), traces.c.trace_id, reviews.c.seconds, reviews.c.created, reviews.c.id)
     query = query.join(traces, traces.c.id == reviews.c.trace)
     query = query.where(reviews.c.user == user.id, reviews.c.created >= now - now % _DAY)
     with store_of(request).reading() as connection:
@@ -204,6 +204,9 @@ def done(request: Request, user: Reviewer) -> Response:
         request,
         "review_done.html.j2",
         rows=rows[:100],
+        asked={
+            row.id: row.query for row in visible_content.find_summaries(request, user, [r.trace for r in rows[:100]])
+        },
         seconds=sum(row.seconds or 0.0 for row in rows),
         labels=[(name, sign, text, labels[name]) for name, sign, text in CHOICES if name in labels],
         progress=_progress(request, user, now),

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Reviewer, User, store_of
-from ragtrace.console.chatlogs.store_types import Review, Task, Verdict, is_trace_id
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Task, Verdict, is_trace_id
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import own_questions, queue
@@ -52,10 +52,26 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
     task: Task | str = trace_id
     if item is not None:
         task = Task(item, stored.id, trace_id, "", 0.0)
+    _check_log(request, user, stored, form, item)
     review = _review(trace_id, form, {one.name for one in own_questions.load(store) if one.kind == "number"})
     evidence = visible_content.place_marks(request, user, stored, review.evidence)
     queue.submit(store, task, replace(review, evidence=evidence), user.id)
     return _next_page(request, form, {"saved": trace_id})
+
+
+def _check_log(request: Request, user: User, stored: StoredTrace, form: FormData, item: int | None) -> None:
+    """Raises Problem (409) for a verdict that may be meant for another log: its task is another log's, or this person
+    judged the log otherwise after the page was made."""
+    if item is not None and not queue.is_of(store_of(request), item, stored.id):
+        raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
+    own, since = visible_content.find_own_review(request, user, stored), _number(_field(form, "shown"), float)
+    if own is None or since is None or own.created is None or own.created <= since:
+        return
+    labels = {name[2:]: value for name, value in form.multi_items() if name.startswith("v-")}
+    if labels != {verdict.evaluator: verdict.label for verdict in own.verdicts}:
+        raise Problem(
+            409, "The verdict was not kept", "You judged this log since it was shown. Open it again to change that."
+        )
 
 
 def _review(trace_id: str, form: FormData, numbers: Container[str]) -> Review:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fastapi import Request
 
 from ragtrace.console.access import store_of
 from ragtrace.console.chatlogs.overview import Check
 from ragtrace.console.pages.template_filters import moment, percent
-from ragtrace.console.review.agreement import EvaluatorAgreement, agreement
+from ragtrace.console.review import true_shares
 from ragtrace.statistics import Estimate
+from ragtrace.statistics.true_share import TrueShare
 
 _CACHE_SECONDS = 60.0
-"""Seconds for which what people say is cached: its intervals are drawn by chance a few hundred times."""
-_LEAST = 10
-"""Logs that people and the evaluator must have judged, below which no sentence about it is shown."""
-_WORDS = ((0.0, "not beyond chance"), (0.2, "slightly"), (0.4, "fairly"), (0.6, "moderately"), (0.8, "substantially"))
-"""Agreement by Cohen's kappa (J. Landis, G. Koch, The measurement of observer agreement, 1977)."""
+"""Seconds for which what people say is cached: it reads all scores of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +29,17 @@ class VerdictNote:
     """Empty where people have judged too little."""
 
 
-def verdict_note(request: Request, check: Check, before: Estimate | None, period: str) -> VerdictNote | None:
+def verdict_note(  # noqa: PLR0917 a share and its time
+    request: Request, check: Check, before: Estimate | None, period: str, since: float, until: float, app: str
+) -> VerdictNote | None:
     """The verdict on the answers by one evaluator; None without a share of passes. `before` is its share in as long a
-    time before, `period` the time's name, e.g. `last 7 days`."""
+    time before, `period` the name of the time from `since` to `until`, e.g. `last 7 days`."""
     if check.passes is None:
         return None
     kind = _compare(check.passes, before)
-    return VerdictNote(kind, _evaluator(check, before, kind, period), _people(request, check.evaluator))
+    return VerdictNote(
+        kind, _evaluator(check, before, kind, period), _people(request, check.evaluator, app, since, until)
+    )
 
 
 def _compare(passes: Estimate, before: Estimate | None) -> str:
@@ -75,21 +76,14 @@ def _worse_since(check: Check, before: Estimate) -> float | None:
     return since
 
 
-def _people(request: Request, evaluator: str) -> str:
-    of = _agreement(request, evaluator)
-    if of is None or of.counted < _LEAST or of.bad is None or of.flagged is None:
-        return ""
-    low, high = of.bad.interval or (of.bad.value, of.bad.value)
-    passes = replace(of.bad, value=1 - of.bad.value, interval=(1 - high, 1 - low))
-    kappa = "" if of.kappa is None else f"; it agrees with them {_agrees(of.kappa.value)} (kappa {of.kappa.value:.2f})"
-    return (
-        f"People would pass about {percent(passes.value, 0)} ({_range(passes, 0)}, {of.counted:,} reviewed logs); the "
-        f"evaluator says {percent(1 - of.flagged.value, 0)}{kappa}."
-    )
-
-
-def _agrees(kappa: float) -> str:
-    return next((word for bound, word in _WORDS if kappa <= bound), "almost perfectly")
+def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
+    """Of the period; where people have judged too little of it, of the last month."""
+    share = _cached(request, evaluator, app, since, until)
+    if share is not None and share.verdicts >= true_shares.LEAST:
+        return true_shares.sentence(share)
+    month = _cached(request, evaluator, app, until - true_shares.MONTH, until)
+    text = true_shares.sentence(month)
+    return text and (f"In 30 days: {text}" if month is not share else text)
 
 
 def _range(estimate: Estimate, places: int = 1) -> str:
@@ -99,10 +93,11 @@ def _range(estimate: Estimate, places: int = 1) -> str:
     return f"{100 * low:.{places}f} to {100 * high:.{places}f}"
 
 
-def _agreement(request: Request, evaluator: str) -> EvaluatorAgreement | None:
+def _cached(request: Request, evaluator: str, app: str, since: float, until: float) -> TrueShare | None:
     cache = request.app.state.__dict__.setdefault("people", {})
-    time_computed, result = cache.get(evaluator, (-_CACHE_SECONDS, None))
-    if time.monotonic() - time_computed > _CACHE_SECONDS:
-        result = next((one for one in agreement(store_of(request), evaluator).evaluators), None)
-        cache[evaluator] = (time.monotonic(), result)
-    return result  # type: ignore[no-any-return]
+    key = (evaluator, app, round(until - since))
+    computed, share = cache.get(key, (-_CACHE_SECONDS, None))
+    if time.monotonic() - computed > _CACHE_SECONDS:
+        share = true_shares.estimate(store_of(request), evaluator, since, until, app)
+        cache[key] = (time.monotonic(), share)
+    return share  # type: ignore[no-any-return]

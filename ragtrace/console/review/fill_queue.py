@@ -7,18 +7,23 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
 from ragtrace.console.chatlogs.engine import chunks, lock
-from ragtrace.console.chatlogs.schema import items, meta, reviews, traces
+from ragtrace.console.chatlogs.schema import evaluators, items, meta, reviews, scores, traces
 from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.review import named_queues, topics
+from ragtrace.console.review.draws import chances
 from ragtrace.console.review.policy import CERTAIN, DAYS, RANDOM, TOPIC, WINDOW, Policy, draw, load_policy
 from ragtrace.console.review.rules import pick_traces
+from ragtrace.console.review.true_shares import MONTH, lower_is_better, verdicts_of
+from ragtrace.console.review.weights import load_verdicts
 
 _log = logging.getLogger(__name__)
 _DAY = 86_400.0
@@ -45,7 +50,7 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
         lock(connection, _LOCK)
         count = sum(enqueue(connection, reason, ids, policy, now) for reason, ids in picks.items())
         if sample is not None and _watermark(connection) == sample.since:  # else another process has drawn meanwhile
-            count += enqueue(connection, RANDOM, sample.traces, policy, now, sample.probability)
+            count += enqueue(connection, RANDOM, list(sample.traces), policy, now, sample.traces)
             _set_watermark(connection, sample.until)
         named_queues.route(store, connection, now)
     return count
@@ -95,8 +100,8 @@ class Filler:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    traces: list[int]
-    probability: float
+    traces: Mapping[int, float]
+    """The drawn traces, and with what probability each was drawn."""
     since: float | None
     until: float
 
@@ -113,20 +118,41 @@ def _draw_sample(store: Store, policy: Policy, now: float) -> _Sample | None:
         count = _count_stored(connection, start, until)
         if not count:
             return None
-        before = _count_stored(connection, until - _DAY, start)
-        # Computed from counts alone: the content of a trace has no influence.
-        probability = min(1.0, expected / (before + count))
-        size = probability * count
-        # Rounded up or down at random, so that each trace is drawn with exactly this probability.
-        size = int(size) + (draw(repr(until), "size") < size - int(size))
-        query = select(traces.c.id, traces.c.trace_id).where(traces.c.stored > start, traces.c.stored <= until)
-        rows = connection.execute(query, execution_options={"yield_per": 10_000})
-        smallest = heapq.nsmallest(int(size), ((draw(row.trace_id, RANDOM), row.id) for row in rows))
-    return _Sample([trace for _, trace in smallest], probability, since, until)
+        # As large as traffic is beside that of a day.
+        size = count * min(1.0, expected / (_count_stored(connection, until - _DAY, start) + count))
+        evaluator = _main_evaluator(connection, policy)
+        query = (
+            select(traces.c.id, traces.c.trace_id, traces.c.probability, scores.c.value)
+            .outerjoin(scores, (scores.c.trace == traces.c.id) & (scores.c.evaluator == evaluator))
+            .where(traces.c.error.is_(None), traces.c.stored > start, traces.c.stored <= until)
+            .order_by(traces.c.id, scores.c.id)
+        )
+        rows = {row.id: tuple(row) for row in connection.execute(query)}
+    past = [row for row in load_verdicts(store, evaluator, now - MONTH) if row.value is not None] if evaluator else []
+    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    parts = chances(
+        [(None if value is None else sign * value, 1.0 / p) for _, _, p, value in rows.values()],
+        size,
+        verdicts_of(store, past, evaluator),
+    )
+    # Rounded up or down at random, and the smallest of u / p (E. Ohlsson, Sequential Poisson sampling, 1998): the size
+    # is fixed, and each trace is drawn with its probability.
+    whole = sum(parts)
+    size = int(whole) + (draw(repr(until), "size") < whole % 1)
+    keys = ((draw(row[1], RANDOM) / p, row[0], p) for row, p in zip(rows.values(), parts, strict=True))
+    return _Sample({id: p for _, id, p in heapq.nsmallest(size, keys)}, since, until)
+
+
+def _main_evaluator(connection: Connection, policy: Policy) -> str:
+    """The evaluator whose true share the draw narrows; empty where none has a score."""
+    names = list(connection.scalars(select(evaluators.c.name).distinct()))
+    return next(iter(ordered([name for name in names if not policy.evaluators or name in policy.evaluators])), "")
 
 
 def _count_stored(connection: Connection, after: float, until: float) -> int:
-    query = select(func.count()).select_from(traces).where(traces.c.stored > after, traces.c.stored <= until)
+    """How many traces have an answer; of an aborted one there is nothing to judge."""
+    query = select(func.count()).select_from(traces)
+    query = query.where(traces.c.error.is_(None), traces.c.stored > after, traces.c.stored <= until)
     return int(connection.scalar(query) or 0)
 
 
@@ -150,11 +176,11 @@ def enqueue(  # noqa: PLR0917 a row's columns
     ids: Sequence[int],
     policy: Policy,
     now: float,
-    probability: float | None = None,
+    chance_of: Mapping[int, float] = MappingProxyType({}),
 ) -> int:
-    """Puts traces into the queue, in this order; returns the number of new ones. A trace that is in the queue keeps its
-    place: a rule's reason replaces that of the draw, and the draw's probability is added to a trace that a rule
-    picked."""
+    """Puts traces into the queue, in this order; returns the number of new ones. `chance_of` has the probability of
+    those that were drawn. A trace that is in the queue keeps its place: a rule's reason replaces that of the draw, and
+    the draw's probability is added to a trace that a rule picked."""
     queued = _queued_items(connection, ids)
     trace_ids = _stored_traces(connection, ids)
     has_review = _traces_with_review(connection, ids)
@@ -163,9 +189,9 @@ def enqueue(  # noqa: PLR0917 a row's columns
         if trace not in trace_ids:  # deleted since it was picked
             continue
         if trace in queued:
-            _merge(connection, queued[trace], reason, probability)
+            _merge(connection, queued[trace], reason, chance_of.get(trace))
             continue
-        row = {"trace": trace, "reason": reason, "probability": probability, "created": now}
+        row = {"trace": trace, "reason": reason, "probability": chance_of.get(trace), "created": now}
         row["priority"] = _priority(reason, rank, len(ids))
         rows.append({**row, "slot": 0, "state": "done" if trace in has_review else "open"})
         if draw(trace_ids[trace], "second") < policy.double:

@@ -13,7 +13,7 @@ from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section
 
 RANDOM = "random"
-"""Drawn at random: every trace stored in the same period had the same probability."""
+"""Drawn at random, each trace with a known probability; see `ragtrace.console.review.draws`."""
 CERTAIN = ("alert", "feedback", "disagreement", "threshold", "worst")
 """Picked by rules that depend on traces, scores and user feedback only, never on the random draw."""
 TOPIC, IMPORTED, REQUESTED = "topic", "imported", "requested"
@@ -38,10 +38,10 @@ RELATED: tuple[frozenset[str], ...] = (
 """Evaluators that ask the same question: if one fails what another passes, the log is worth a review."""
 
 SHARES: Mapping[str, float] = {
-    RANDOM: 0.2,
-    "worst": 0.25,
-    "threshold": 0.15,
-    "disagreement": 0.15,
+    RANDOM: 0.4,
+    "worst": 0.15,
+    "threshold": 0.1,
+    "disagreement": 0.1,
     TOPIC: 0.15,
     "feedback": 0.1,
 }
@@ -62,8 +62,8 @@ class Policy:
     """New logs in the queue each day (UTC). Second reviews and alerts are not included."""
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SHARES))
     """Parts of the quota by reason, one of `SHARES`; a reason that is missing picks nothing, an unused part stays
-    unused. `random` is drawn uniformly from all stored traces: the basis of estimates for the whole traffic. It may
-    exceed its part on the first day, and after a day with much less traffic."""
+    unused. `random` is drawn from all stored traces, the basis of estimates for the whole traffic. It may exceed its
+    part on the first day, and after a day with much less traffic."""
     double: float = 0.1
     """Share of all logs in the queue that two people review, to measure agreement between reviewers."""
     evaluators: tuple[str, ...] = ()

@@ -83,13 +83,15 @@ def count_by_day(connection: Connection) -> Mapping[int, DayCounts]:
 
 
 def load_verdicts(
-    store: Store, evaluator: str = "", since: float | None = None, until: float | None = None
+    store: Store, evaluator: str = "", since: float | None = None, until: float | None = None, *conditions: Any
 ) -> list[ScoredVerdict]:
     """Loads each verdict with the evaluator's newest score of the same log, in the order of the reviews; optionally of
-    one evaluator, or of reviews in [since, until). A failed check has neither value nor label."""
+    one evaluator, of reviews in [since, until), or of traces that meet conditions on the table `traces`. A failed check
+    has neither value nor label."""
     with store.reading() as connection:
         weights = count_by_day(connection)
-        return [_scored_verdict(row, weights) for row in connection.execute(_query(evaluator, since, until))]
+        query = _query(evaluator, since, until).where(*conditions)
+        return [_scored_verdict(row, weights) for row in connection.execute(query)]
 
 
 def _query(evaluator: str, since: float | None, until: float | None) -> Any:
@@ -141,7 +143,6 @@ def _scored_verdict(row: Any, weights: Mapping[int, DayCounts]) -> ScoredVerdict
         verdict=row.verdict,
         reviewer=row.name or ("" if row.user is None else f"user {row.user}"),
         weight=_weight(row, weights) / row.evaluated,
-        uniform=row.drawn is not None,
         created=row.created,
     )
 

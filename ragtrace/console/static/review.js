@@ -6,6 +6,7 @@ let prefetched = null;
 let unsaved = 0;
 let since = 0;
 let held = 0;  // the item that was fetched in advance
+let waits = false;  // the log on screen was judged, and the next one is not here yet: no key is for it
 
 function here(trace = "") {
   const query = [trace && `trace=${trace}`, work.dataset.query].filter(Boolean).join("&");
@@ -59,6 +60,7 @@ function show(html) {
 }
 
 function begin() {
+  waits = false;
   since = performance.now();
   choose(0);
   const target = form();
@@ -84,6 +86,12 @@ async function send(body, tries = 4) {
   }
 }
 
+function hold(on) {
+  waits = on;
+  form().inert = on;
+  if (on) say("The next log is on its way.");
+}
+
 function judged(data) {
   const said = [...data].some(([name, value]) => /^(v-|q-|mark$)/.test(name) && value.trim());
   return said || data.get("comment").trim() || data.get("corrected").trim();
@@ -91,6 +99,7 @@ function judged(data) {
 
 async function submit(event) {
   event.preventDefault();
+  if (waits) return;
   const target = event.target;
   const data = new FormData(target);
   const action = event.submitter?.value ?? "submit";
@@ -104,18 +113,15 @@ async function submit(event) {
   const old = { trace: current().dataset.trace };
   const next = current().dataset.task === "0" ? null : prefetched;
   unsaved++;
+  hold(true);
   const stored = send(body);
-  if (next === null) {
+  const html = next && await next;
+  if (!html) {  // it could not be fetched in advance
     const failed = await stored;
     unsaved--;
-    if (failed) return say(`Not saved: ${failed}`, true);
-    return location.assign(here());
-  }
-  const html = await next;
-  if (html === null) {  // it could not be fetched in advance
-    const failed = await stored;
-    unsaved--;
-    return failed ? say(`Not saved: ${failed}`, true) : location.assign(here());
+    if (!failed) return location.assign(here());
+    hold(false);
+    return say(`Not saved: ${failed}`, true);
   }
   show(html);
   performance.mark("ragtrace-next");
@@ -139,8 +145,10 @@ async function submit(event) {
 }
 
 function count() {
-  const done = document.querySelector("[data-done]");
-  if (done) done.textContent = String(Number(done.textContent) + 1);
+  for (const [name, by] of [["[data-done]", 1], ["[data-waiting]", -1]]) {
+    const place = document.querySelector(name);
+    if (place) place.textContent = String(Math.max(0, Number(place.textContent.replaceAll(",", "")) + by));
+  }
 }
 
 // The page comes without anything that an evaluator said: it is fetched when the reviewer asks for it.
@@ -155,6 +163,7 @@ async function reveal() {
     if (task !== current()) return;
     for (const name of ["[data-body]", "[data-scores]"]) task.querySelector(name).replaceWith(parts.querySelector(name));
     link.closest("p").remove();
+    task.querySelector("[data-scores]").scrollIntoView({ block: "nearest" });
   } catch {
     say("What the evaluators said could not be fetched.", true);
   }
@@ -217,6 +226,7 @@ addEventListener("keydown", (event) => {
     return event.preventDefault();
   }
   if (!form()) return;
+  if (waits) return event.preventDefault();
   const ask = asks()[chosen()];
   const hot = /^[a-z]$/i.test(event.key) && form().querySelector(`[data-hotkey="${event.key}"]`);
   if (hot) answer(hot);

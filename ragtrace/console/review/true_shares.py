@@ -1,0 +1,116 @@
+"""Estimates from stored logs which share of the requests people would fail: from the reviewed logs and all scores of an
+evaluator (`ragtrace.statistics.true_share`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, select
+
+from ragtrace.console.chatlogs.schema import evaluators, in_period, reviews, scores, traces, verdicts
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store_types import ScoredVerdict
+from ragtrace.console.review.consensus import ReviewedLog, group_by_log
+from ragtrace.console.review.weights import load_verdicts
+from ragtrace.statistics import Sums
+from ragtrace.statistics.true_share import PRECISION, JudgedLog, TrueShare, true_share
+
+MONTH = 30 * 86_400.0
+LEAST = 10
+"""Reviewed logs below which a share says nothing."""
+_MOST = 100_000
+"""Most scored requests that are read, the newest ones."""
+
+
+def estimate(  # noqa: PLR0917 what is estimated
+    store: Store, evaluator: str, since: float, until: float, app: str = "", version: str = "", **of: str
+) -> TrueShare | None:
+    """Estimates which share of the requests that started in [since, until) people would fail, by the question of one
+    evaluator; None without a reviewed log that it scored.
+
+    `app`, `version` (of the evaluator) and `of` (`model`, `prompt_version`, `env`) select requests; empty for all."""
+    conditions = requests(since, until, app=app, **of)
+    rows = load_verdicts(store, evaluator, None, None, *conditions)
+    judged = verdicts_of(store, [row for row in rows if not version or row.version == version], evaluator)
+    return true_share(judged, _sums(store, evaluator, version, conditions)) if judged else None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedEvaluator:
+    """What people would say of an application's answers by the question of one evaluator."""
+
+    app: str
+    evaluator: str
+    share: TrueShare
+
+
+def estimates(store: Store, since: float, until: float, app: str = "", evaluator: str = "") -> list[JudgedEvaluator]:
+    """Estimates the share for each application and evaluator with at least `LEAST` reviewed logs of the time."""
+    logs = func.count(func.distinct(reviews.c.trace))
+    query = select(traces.c.app, verdicts.c.evaluator).select_from(verdicts)
+    query = query.join(reviews, reviews.c.id == verdicts.c.review).join(traces, traces.c.id == reviews.c.trace)
+    query = query.where(*requests(since, until, app=app), *([verdicts.c.evaluator == evaluator] if evaluator else []))
+    query = query.group_by(traces.c.app, verdicts.c.evaluator).having(logs >= LEAST)
+    with store.reading() as connection:
+        pairs = [(name, of) for name, of in connection.execute(query.order_by(traces.c.app, verdicts.c.evaluator))]
+    shares = ((*pair, estimate(store, pair[1], since, until, pair[0])) for pair in pairs)
+    return [JudgedEvaluator(name, of, share) for name, of, share in shares if share and share.verdicts >= LEAST]
+
+
+def requests(since: float, until: float, **of: str) -> list[ColumnElement[bool]]:
+    """The conditions on `traces` that select these requests."""
+    return [*in_period(since, until), *(traces.c[name] == value for name, value in of.items() if value)]
+
+
+def verdicts_of(store: Store, rows: Sequence[ScoredVerdict], evaluator: str) -> list[JudgedLog]:
+    """One verdict for each log that people and the evaluator judged; rows belong to this evaluator."""
+    lower = lower_is_better(store, evaluator)
+    logs = [log for log in group_by_log(rows) if log.flagged is not None]
+    return [JudgedLog(log.bad, _badness(log, lower), log.weight) for log in logs]
+
+
+def lower_is_better(store: Store, evaluator: str) -> bool:
+    """Tells whether low values of this evaluator are good."""
+    query = select(evaluators.c.direction).where(evaluators.c.name == evaluator)
+    with store.reading() as connection:
+        return connection.scalar(query.order_by(evaluators.c.first_seen.desc()).limit(1)) == "lower"
+
+
+def _badness(log: ReviewedLog, lower: bool) -> float:
+    if log.value is None or not math.isfinite(log.value):
+        return float(bool(log.flagged))
+    return log.value if lower else -log.value
+
+
+def _sums(store: Store, evaluator: str, version: str, conditions: Sequence[Any]) -> Sums:
+    """The sums of the evaluator's newest score of each request, in the direction in which more is worse."""
+    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    own = [scores.c.evaluator == evaluator, scores.c.label.in_(("pass", "fail"))]
+    own += [scores.c.version == version] if version else []
+    newest = select(func.max(scores.c.id).label("id")).join(traces, traces.c.id == scores.c.trace)
+    newest = newest.where(*own, *conditions).group_by(scores.c.trace).order_by(scores.c.trace.desc()).limit(_MOST)
+    one = newest.subquery()
+    value = case(
+        (scores.c.value.is_not(None), sign * scores.c.value), (scores.c.label == "fail", 1.0), else_=0.0
+    )  # fmt: skip
+    w = 1.0 / scores.c.probability
+    parts: list[Any] = [func.count(), func.sum(w), func.sum(w * w), func.sum(w * value), func.sum(w * value * value)]
+    with store.reading() as connection:
+        row = connection.execute(select(*parts).join(one, and_(one.c.id == scores.c.id))).one()
+    count, weight, squares, values, value_squares = (float(part or 0.0) for part in row)
+    return Sums(count, 0.0, weight, squares, values, value_squares)
+
+
+def sentence(share: TrueShare | None) -> str:
+    """What people would say of the answers, in a sentence; empty without a verdict."""
+    if share is None:
+        return ""
+    low, high = (f"{100 * bound:.0f}" for bound in share.interval)
+    counts = f"{share.verdicts:,} verdicts and {share.scores:,} scores"
+    if share.verdicts < LEAST:
+        return f"People have judged {share.verdicts} of these answers; {LEAST} say which share they would fail."
+    more = f"; {share.needed:,} more verdicts would make it ± {100 * PRECISION:.0f} points" if share.needed else ""
+    return f"People would fail {100 * share.value:.0f} % ({low} to {high}; {counts}{more})."
