@@ -29,7 +29,7 @@ import yaml
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SEVERITIES = {"page", "ticket", "info"}
-_METRIC = re.compile(r"\b(?:ragtrace_[a-z0-9_]+|app_evaluator(?:_group|_paging)?:[a-z0-9_:]+)\b")
+_METRIC = re.compile(r"\bragtrace[_:][a-z0-9_]+\b")
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 _VARIABLE = re.compile(r"\$\{?(\w+)")
 _BUILT_IN = {"__range", "__rate_interval", "__interval", "__field", "__from", "__to", "__data", "__value", "__all"}
@@ -39,6 +39,8 @@ ROUTES = {
     "severity=page": "pager",
     "severity=page env=prod": "pager",
     "severity=page env=prod slo=quality": "pager,review",
+    "severity=page env=prod-eu": "pager",
+    "severity=page env=Production": "pager",
     "severity=page env=staging": "tickets",
     "severity=page env=dev slo=quality": "tickets",
     "severity=ticket slo=quality": "review,tickets",
@@ -75,7 +77,7 @@ def plain(expr: str, evaluator: str = ".*") -> str:
 
 def generated() -> Iterator[str]:
     """Yields the files that differ from what their source writes."""
-    for name in ("rules", "rule_tests", "dashboards"):
+    for name in ("scenario_tests", "dashboards"):
         if name == "dashboards" and importlib.util.find_spec("grafana_foundation_sdk") is None:
             continue
         done = subprocess.run(
@@ -112,6 +114,22 @@ def lint() -> Iterator[str]:
     for rule in rules():
         if "alert" in rule:
             yield from _alert(rule, uids)
+
+
+MOST_RULES, MOST_BYTES, LONGEST = 60, 50_000, 600
+"""What a person can own."""
+
+
+def owned() -> Iterator[str]:
+    """Yields what makes the rules more than a person can own."""
+    size = sum(file.stat().st_size for file in (HERE / "rules").glob("*.yml"))
+    if len(rules()) > MOST_RULES or size > MOST_BYTES:
+        yield f"{len(rules())} rules of {size} bytes are more than {MOST_RULES} of {MOST_BYTES}"
+    yield from (
+        f"{rule.get('record') or rule['alert']}: the expression is too long"
+        for rule in rules()
+        if len(rule["expr"]) > LONGEST
+    )
 
 
 def _sources(value: Any) -> Iterator[dict[str, Any]]:
@@ -202,7 +220,9 @@ def _variables(where: str, panel: dict[str, Any]) -> Iterator[str]:
         for label in ("model", "prompt_version"):
             if metrics and all(label in labels.get(name, ()) for name in metrics) and f"${label}" not in target["expr"]:
                 yield f"{where}: the variable {label} does not act on query {target['refId']}"
-        is_of_console = re.search("ragtrace_(review|topic)", target["expr"])  # the console's metrics have no label app
+        is_of_console = re.search(
+            "ragtrace_(review|topic|true)", target["expr"]
+        )  # the console's metrics have no label app
         if metrics & labels.keys() and "$app" not in target["expr"] and not is_of_console:
             yield f"{where}: the variable app does not act on query {target['refId']}"
 
@@ -217,7 +237,7 @@ def _labels() -> dict[str, frozenset[str]]:
 
 def _keeps(expr: str, label: str) -> bool:
     groups = re.findall(r"by \(([^)]*)\)", expr)
-    return all(label in by for by in groups) if groups else "app_evaluator" in expr
+    return all(label in by for by in groups) if groups else "ragtrace:" in expr
 
 
 def _alert(rule: dict[str, Any], uids: set[str]) -> Iterator[str]:
@@ -350,7 +370,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="skip the rules' unit tests")
     options = parser.parse_args()
-    findings = [*generated(), *lint(), *runbooks(), *catalogue(), *parsed()]
+    findings = [*generated(), *owned(), *lint(), *runbooks(), *catalogue(), *parsed()]
     if modules() is None or shutil.which("node") is None:
         print("types: not checked; install node, and run npm install in grafana/types")
     else:

@@ -295,6 +295,10 @@ def review(history: History, random: np.random.Generator) -> None:
                 agreement = np.clip(value + drift + off, -1.0, 1.0)
                 history.gauge("ragtrace_review_agreement", agreement, **labels)
         history.gauge("ragtrace_review_logs", 240, evaluator=evaluator)
+        for app in APPS:
+            for bound, share in (("estimate", 0.12), ("lower", 0.09), ("upper", 0.16)):
+                history.gauge("ragtrace_true_failure_ratio", share, app=app, evaluator=evaluator, bound=bound)
+            history.gauge("ragtrace_true_failure_verdicts", 214, app=app, evaluator=evaluator)
         history.gauge("ragtrace_reviewer_alpha", 0.68, evaluator=evaluator)
     left = np.where(office, np.maximum(0.0, 17 - hour) / 8, 1.0)
     for reason, count in (("random", 10), ("worst", 12), ("threshold", 8), ("feedback", 4)):

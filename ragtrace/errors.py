@@ -5,6 +5,7 @@ import importlib.util
 import logging
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 PARSE_FAILURE = "parse_failure"
 """The reason of an EvaluationError where the judge's answer cannot be read."""
@@ -83,6 +84,14 @@ def is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):  # ValueError: a module that something else has put in its place
         return False
+
+
+def package(module: str, extra: str, purpose: str) -> Any:
+    """The imported module. Raises MissingExtraError that names the package which brings it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(module.partition(".")[0].replace("_", "-"), extra, purpose) from error
 
 
 def require(module: str, extra: str, setting: str) -> None:

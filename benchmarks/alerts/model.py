@@ -1,152 +1,152 @@
-"""Hundreds of months of what pages: python benchmarks/alerts/model.py [--months 100] [--falls 200] [--bars 15m=3.7 ...]
+"""How often the rules page for nothing, and how soon they find a fall: python benchmarks/alerts/model.py [--months 100]
 
-run.py lets a Prometheus evaluate the shipped rules, which takes minutes for a month. Here the conditions `worse` and
-`beyond_chance` of each window (grafana/source/conditions.py) are computed in numpy from the same simulated counts, so
-that rates of less than one page a month can be compared. Not modelled: groups, known rhythms of weeks, and how an
-incident ends; beginnings within 50 minutes of each other are one page. `--bars` tries other least standard errors.
+The rules of grafana/rules/ragtrace-measures.yml (usual rate, hours of the day and the week, wandering, excess) computed
+in numpy in steps of five minutes, over simulated evaluations: months take seconds. `promtool test rules
+grafana/rules/tests/*.yml` shows that the rules themselves do the same. Not modelled: groups of requests. A page is the
+begin of an incident. Delays are from the fall, at busy hours, to the end of the step in which it is sure.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import numpy as np
-import report
 from traffic import DAY, WEEK, Array, Story, counted, rhythm
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "grafana" / "source"))
-from conditions import WINDOWS, Window
-from rule import LEAST, seconds
-
-MINUTES_A_DAY = 1_440
+STEP = 300
+DAY_STEPS, HOUR_STEPS = 288, 12
+THRESHOLD, PACE_UNTIL = 6.5, 3.2
+SIZES = ((3.5, 10.4), (2.0, 6.6))
+"""Odds ratio, and the most that the excess can become."""
+LEARN = 100.0
+LEAST_VARIANCE, MOST_VARIANCE = 0.01, 0.16
+PRIOR = 60.0
 SAMPLED = ("1%", "5%", "20%", "biased")
-TOGETHER = 50
-"""Minutes within which beginnings are one page: the least length of an incident."""
+FALLS = (
+    (200, "20%", 0.98, 0.92),
+    (60, "5%", 0.92, 0.75),
+    (200, "5%", 0.92, 0.75),
+    (200, "5%", 0.92, 0.85),
+    (20, "5%", 0.92, 0.75),
+    (20, "5%", 0.92, 0.85),
+    (200, "5%", 0.75, 0.60),
+)
 HISTORY = 9
-"""Days before a fall."""
-FALLS = ((200, 0.75, 15), (200, 0.85, 180), (20, 0.75, 120), (20, 0.85, 720))
-"""Requests a minute, the share that passes after the fall, and the minutes in which it must be found."""
 
 
-def zscores(random: np.random.Generator, story: Story, days: float, drop: float = 0.0) -> dict[str, Array]:
-    """Returns, by window and minute, the standard errors above the past; -inf where the rate is not `worse`."""
-    times = np.arange(0, int(days * MINUTES_A_DAY) + 1) * 60.0
-    counts = counted(random, times, story, drop)
-    fails = counts.weights["fail"]
-    weights, squares = fails + counts.weights["pass"], counts.squares["fail"] + counts.squares["pass"]
-    sums = [np.cumsum(each) for each in (fails, weights, squares)]
-    rates = {minutes: _rate(sums, minutes) for minutes in (MINUTES_A_DAY, *map(_minutes, WINDOWS))}
-    recent = rates[720][0]
-    for minutes in (360, 120, 60):
-        recent = np.where(rates[minutes][1] >= LEAST, rates[minutes][0], recent)
-    return {window.length: _zscore(window, rates, recent) for window in WINDOWS}
+def summed(values: Array, steps: int) -> Array:
+    """The sum over the last so many steps."""
+    total = np.cumsum(values, axis=1)
+    result = total.copy()
+    result[:, steps:] = total[:, steps:] - total[:, :-steps]
+    return result
 
 
-def _minutes(window: Window) -> int:
-    return int(seconds(window.length)) // 60
+def begins(fails: Array, weights: Array, squares: Array) -> Array:
+    """Where incidents begin, (series, steps); the arguments are what the counters grow by in each step."""
+    with np.errstate(all="ignore"):
+        unit = np.nan_to_num(summed(weights, 72) / summed(squares, 72))
+    fe, ne = fails * unit, weights * unit
+    hour_fails, hour_n = summed(fe, HOUR_STEPS), summed(ne, HOUR_STEPS)
+    series, steps = fe.shape
+    usual_fails, usual_n = np.zeros(series), np.zeros(series)
+    profiles = {back: np.full((series, steps), np.nan) for back in (DAY_STEPS, 7 * DAY_STEPS)}
+    excess = np.zeros((len(SIZES), series))
+    is_open = np.zeros(series, bool)
+    found = np.zeros((series, steps), bool)
+    variance = np.full(series, LEAST_VARIANCE)
+    for t in range(steps):
+        usual = (usual_fails + 1e-9) / (usual_n + 1e-9)
+        expected = usual + np.sqrt(usual * (1 - usual) / np.maximum(usual_n, 1))
+        for back, profile in profiles.items():
+            if t >= back:
+                hours = [t - back + k for k in (-6, 0, 6, 12, 18)]
+                rates = [(hour_fails[:, h] + PRIOR * usual) / (hour_n[:, h] + PRIOR) for h in hours]
+                before = np.where(np.isnan(profile[:, t - back]), usual, profile[:, t - back])
+                profile[:, t] = 0.5 * before + 0.5 * np.max(rates, axis=0)
+                expected = np.maximum(expected, profile[:, t])
+        expected = np.clip(expected, 0.01, 0.9)
+        if t % 6 == 0 and t >= DAY_STEPS:
+            variance = _wander(hour_fails, hour_n, usual, t)
+        divisor = 1 + variance * hour_n[:, t] * expected / (1 - expected)
+        learnt = (usual_n >= LEARN) & (t >= 84)
+        for k, (odds, most) in enumerate(SIZES):
+            gain = (fe[:, t] * np.log(odds) - ne[:, t] * np.log(1 + (odds - 1) * expected)) / divisor
+            excess[k] = np.where(learnt, np.clip(excess[k] + gain, 0, most), 0)
+        new = (excess > THRESHOLD).any(axis=0) & ~is_open
+        found[:, t] = new
+        is_open = (is_open | new) & (excess > 0).any(axis=0)
+        follows = (excess <= PACE_UNTIL).all(axis=0)
+        keep = 1 - np.minimum(ne[:, t] / 500, 1 / 864)
+        usual_fails = np.where(follows, usual_fails * keep + fe[:, t], usual_fails)
+        usual_n = np.where(follows, usual_n * keep + ne[:, t], usual_n)
+    return found
 
 
-def _rate(sums: list[Array], minutes: int) -> tuple[Array, Array]:
-    """The weighted failure rate and the effective samples (Kish) of the window that ends at each minute."""
-    fails, weights, squares = (total - _earlier(total, minutes) for total in sums)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return fails / weights, np.where(squares > 0, weights**2 / squares, 0.0)
+def _wander(hour_fails: Array, hour_n: Array, usual: Array, t: int) -> Array:
+    past = slice(max(0, t - 7 * DAY_STEPS), t, HOUR_STEPS)
+    with np.errstate(all="ignore"):
+        n = np.where(hour_n[:, past] >= 10, hour_n[:, past], np.nan)
+        high, low = np.nanquantile(hour_fails[:, past] / n, (0.84, 0.16), axis=1)
+        chance = usual * (1 - usual) * np.nanmean(1 / n, axis=1)
+        variance = (((high - low) / 2) ** 2 - chance) / usual**2
+    return np.clip(np.nan_to_num(variance), LEAST_VARIANCE, MOST_VARIANCE)
 
 
-def _earlier(values: Array, minutes: int, missing: float = 0.0) -> Array:
-    earlier = np.full(len(values), missing)
-    earlier[minutes:] = values[:-minutes]
-    return earlier
+def simulated(
+    story: Callable[[np.random.Generator], Story], count: int, days: float, drop: float, seed: list[int]
+) -> Array:
+    """Where incidents begin in so many histories."""
+    random = np.random.default_rng(seed)
+    times = np.arange(0, int(days * DAY) + 1, STEP).astype(float)
+    counts = [counted(random, times, story(random), drop) for _ in range(count)]
+    sums = [
+        np.array([each["fail"] + each["pass"] for each in ([getattr(c, name) for c in counts])])
+        for name in ("weights", "squares")
+    ]
+    return begins(np.array([c.weights["fail"] for c in counts]), *sums)
 
 
-def _zscore(window: Window, rates: Mapping[int, tuple[Array, Array]], recent: Array) -> Array:
-    minutes = _minutes(window)
-    rate, n = rates[minutes]
-    before, m = (_earlier(each, minutes, np.nan) for each in rates[MINUTES_A_DAY])
-    days = [MINUTES_A_DAY * number for number in range(1, 8)]
-    same_n = sum(_earlier(n, each) for each in days)
-    same_fails = sum(_earlier(np.nan_to_num(rate) * n, each) for each in days)
-    worse = (rate - before > window.least) & (n >= LEAST) & (m >= 4 * LEAST)
-    if minutes > 60:
-        worse &= recent - before > window.least / 2
-    worse[: MINUTES_A_DAY + minutes] = False
-    with np.errstate(invalid="ignore", divide="ignore"):
-        day = (_angle(rate) - _angle(before)) / np.sqrt(1 / n + 1 / m + window.wandering**2)
-        hours = (_angle(rate) - _angle(same_fails / same_n)) / np.sqrt(1 / n + 1 / same_n + window.wandering**2)
-    least = np.minimum(day, np.where(same_n >= 4 * LEAST, hours, np.inf))
-    return np.where(worse, least, -np.inf)
-
-
-def _angle(rate: Array) -> Array:
-    return 2 * np.arcsin(np.sqrt(np.clip(rate, 0, 1)))
-
-
-def pages(scores: Mapping[str, Array], bars: Mapping[str, float]) -> int:
-    """Returns how many pages a history has."""
-    at = np.flatnonzero(np.any([scores[window] > bar for window, bar in bars.items()], axis=0))
-    return 1 + int((np.diff(at) > TOGETHER).sum()) if len(at) else 0
-
-
-def quiet_table(months: int, bars: Mapping[str, float], seed: int) -> str:
-    """Returns the table of pages where nothing happens."""
-    rows = []
-    means: dict[str, list[float]] = {"rhythm": [], "usual": [], "both": []}
-    for kind, rate, (place, sampling) in product(("rhythm", "usual"), (20, 200, 2000), enumerate(SAMPLED)):
-        random = np.random.default_rng([seed, rate, place, len(kind)])
-        stories = [Story(rate, sampling, phase=_phase(random), wanders=kind == "usual") for _ in range(months)]
-        counts = np.array([pages(zscores(random, story, 30), bars) for story in stories])
-        means[kind].append(counts.mean())
-        means["both"].append(counts.mean())
-        rows.append((rate, sampling, kind, f"{counts.mean():.2f}", f"{(counts > 1).mean():.0%}", counts.max()))
-    rows += [("all", "", kind, f"{np.mean(part):.2f}", "", "") for kind, part in means.items()]
-    return report.table(("requests a minute", "sampling", "what", "pages a month", "months with several", "most"), rows)
-
-
-def _phase(random: np.random.Generator) -> int:
-    return int(random.integers(0, WEEK // 60)) * 60
-
-
-def fall_table(falls: int, bars: Mapping[str, float], seed: int) -> str:
-    """Returns the table of falls from 0.92 at 5 % sampling, at hours with at least the mean traffic."""
-    rows = []
-    for rate, after, limit in FALLS:
-        random = np.random.default_rng([seed, rate, int(100 * after)])
-        stories = [_fall(random, rate, after) for _ in range(falls)]
-        delays = [_delay(zscores(random, story, HISTORY + 0.6, HISTORY * DAY), bars) for story in stories]
-        within = np.mean(np.array(delays) <= limit)
-        rows.append((rate, after, f"{limit} min", f"{within:.1%}", f"{np.median(delays):.0f} min"))
-    return report.table(("requests a minute", "0.92 to", "aim", "in time", "median"), rows)
-
-
-def _fall(random: np.random.Generator, rate: float, after: float) -> Story:
-    while rhythm(np.array([HISTORY * DAY + (phase := _phase(random))]))[0] < 1:
-        pass
-    return Story(rate, "5%", after=after, phase=phase)
-
-
-def _delay(scores: Mapping[str, Array], bars: Mapping[str, float]) -> float:
-    """Minutes from the fall to the page."""
-    first = HISTORY * MINUTES_A_DAY + 1
-    firsts = [np.flatnonzero(scores[window][first:] > bar) for window, bar in bars.items()]
-    return min((float(at[0]) + 1 for at in firsts if len(at)), default=np.inf)
+def phase(random: np.random.Generator, drop: float = 0.0, *, busy: bool = False) -> int:
+    """Where in the week a history begins; with `busy` so that the fall is at an hour of at least the mean traffic."""
+    while True:
+        at = int(random.integers(0, WEEK // 60)) * 60
+        if not busy or rhythm(np.array([drop + at]))[0] >= 1:
+            return at
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--months", type=int, default=100)
-    parser.add_argument("--falls", type=int, default=200)
-    parser.add_argument("--bars", nargs="*", default=[], metavar="WINDOW=Z")
+    parser.add_argument("--months", type=int, default=20, help="months of each cell")
+    parser.add_argument("--falls", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    bars = {window.length: window.z for window in WINDOWS}
-    bars |= {length: float(z) for length, _, z in (each.partition("=") for each in options.bars)}
-    print(", ".join(f"{length} {z:g}" for length, z in bars.items()) + "\n")
-    print(quiet_table(options.months, bars, options.seed) + "\n", flush=True)
-    print(fall_table(options.falls, bars, options.seed))
+    o = parser.parse_args()
+    print("usually fail | requests a minute: " + ", ".join(f"{r} {s}" for r, s in product((20, 200, 2000), SAMPLED)))
+    for usual in (0.02, 0.08, 0.15, 0.25):
+        cells = []
+        for rate, sampling in product((20, 200, 2000), SAMPLED):
+            found = simulated(
+                lambda r, rate=rate, p=sampling, usual=usual: Story(rate, p, phase=phase(r), usual=1 - usual),
+                o.months, 37, 0.0, [o.seed, rate, len(sampling)],
+            )  # fmt: skip
+            cells.append(found[:, 7 * DAY_STEPS :].sum() / o.months)
+        print(f"{usual:.0%} | mean {np.mean(cells):.2f} | " + " ".join(f"{cell:.2f}" for cell in cells), flush=True)
+    drop = HISTORY * DAY
+    for rate, sampling, before, after in FALLS:
+        found = simulated(
+            lambda r, rate=rate, sampling=sampling, before=before, after=after: Story(
+                rate, sampling, after=after, phase=phase(r, drop, busy=True), usual=before
+            ),
+            o.falls, HISTORY + 1.5, drop, [o.seed + 1, rate],
+        )  # fmt: skip
+        first = int(drop // STEP) + 1
+        delays = [float(np.argmax(row[first:]) + 1) * 5 if row[first:].any() else np.inf for row in found]
+        low, high = np.quantile(delays, (0.5, 0.95), method="lower")
+        print(
+            f"{rate} a minute, {sampling}: {before} to {after}: median {low:.0f} min, 95 % {high:.0f} min", flush=True
+        )
 
 
 if __name__ == "__main__":

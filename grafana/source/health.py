@@ -54,12 +54,12 @@ def _trust(page: Page) -> None:
     page.number(
         "Effective samples, 6 hours",
         f"Of the worst application: fewer than {LEAST} are too few for a verdict on its quality. Metric: "
-        "`app_evaluator:ragtrace_evaluation_effective_samples:increase6h`",
-        f"min(app_evaluator:ragtrace_evaluation_effective_samples:increase6h{{{T}}})",
+        "`ragtrace:evaluations6h`",
+        f'min(ragtrace:evaluations6h{{{T},group=""}})',
         EVALUATIONS,
         ((None, RED), (LEAST, YELLOW), (200, GREEN)),
         decimals=0,
-        links=[runbook("RagtraceQualityUnknown")],
+        links=[runbook("RagtraceMissing")],
     )
     page.number(
         "Since the last evaluation",
@@ -67,7 +67,7 @@ def _trust(page: Page) -> None:
         f"max(time() - (ragtrace_last_evaluation_timestamp_seconds{{{S}}} > 0))",
         "s",
         ((None, GREEN), (600, YELLOW), (1800, RED)),
-        links=[runbook("RagtraceEvaluationsStalled")],
+        links=[runbook("RagtraceMissing")],
     )
     page.number(
         "Evaluator errors",
@@ -129,7 +129,7 @@ def _outcomes(page: Page) -> None:
         ],
         AN_HOUR,
         aside=True,
-        links=[runbook("RagtraceEvaluatorErrors"), runbook("RagtraceJudgeUnreadable")],
+        links=[runbook("RagtraceEvaluatorErrors")],
     )
     page.lines(
         "Drops by reason",
@@ -194,7 +194,7 @@ def _delays_and_judge(page: Page) -> None:
         ],
         AN_HOUR,
         w=8,
-        links=[runbook("RagtraceJudgeUnreadable")],
+        links=[runbook("RagtraceEvaluatorErrors")],
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from failure_rates import APPS, LOWER, UPPER
-from incidents import INCIDENT
 from panels import (
     BAD,
     COUNT,
@@ -23,11 +21,8 @@ from panels import (
     states,
     to_answers,
 )
-from quality_alerts import ALLOWED
-from rule import DECIDED, LEAST, RATIO, SAMPLES, wilson
+from rule import DECIDED, EXPECTED, INCIDENT, LEAST, OBJECTIVE, RISE, wilson
 
-BEFORE = APPS.fact("ratio_before_1h")
-"""What an hour is compared with: the day before it, or the time since the evaluator changed."""
 MARGIN = 0.03
 """How far above its own day before an application may be that has no objective."""
 ALERTS = f'alertname=~"Ragtrace.*",{S}'
@@ -35,16 +30,29 @@ STATES = (("good", GREEN), ("perhaps worse", YELLOW), ("bad", RED))
 APPLICATION = {"app": "application", "env": "environment"}
 
 
-def recent(name: str, at: str = "") -> str:
-    """Returns the query of a recorded figure over one hour, or over six where one has too few evaluations."""
-    hour, six = (f"{name}{w}{{{T}}}{at}" for w in ("1h", "6h"))
-    return f"({hour} and {SAMPLES}1h{{{T}}}{at} >= {LEAST} or {six})"
+ALL = f'{T},group=""'
+
+
+def recent(what: str, at: str = "") -> str:
+    """Returns the query of fails or evaluations of one hour, or of six where one has too few evaluations."""
+    hour, six = (f"ragtrace:{what}{w}{{{ALL}}}{at}" for w in ("1h", "6h"))
+    return f"({hour} and ragtrace:evaluations1h{{{ALL}}}{at} >= {LEAST} or {six})"
+
+
+def rate(at: str = "") -> str:
+    """Returns the query of the failing share of that time."""
+    return f"({recent('fails', at)} / ({recent('evaluations', at)} > 0))"
+
+
+def bound(sign: str, at: str = "") -> str:
+    """Returns the query of its lower (-) or upper (+) bound."""
+    return f"({wilson(rate(at), recent('evaluations', at), sign)})"
 
 
 def limit(at: str = "") -> str:
-    """Returns the query of the share that may fail: by the objective, or else by the application's own day before."""
-    before = f"{BEFORE}{{{T}}}{at} + {MARGIN}"
-    return f"({ALLOWED}{{{T}}}{at} or on (app, env, evaluator) ({before}))"
+    """Returns the query of the share that may fail: by the objective, or else what is usual at this hour."""
+    allowed = f"0 * {EXPECTED}{{{ALL}}}{at} + on (app, evaluator) group_left () (1 - {OBJECTIVE}{at})"
+    return f"({allowed} or ({EXPECTED}{{{ALL}}}{at} + {MARGIN}))"
 
 
 def by_app(expr: str) -> str:
@@ -94,14 +102,14 @@ def now(page: Page) -> None:
 
 def _worst(page: Page) -> None:
     end = " @ end()"
-    worst = f"topk(1, {recent(RATIO, end)} - on (app, env, evaluator) {limit(end)})"
-    surely = f"{recent(LOWER, end)} > on (app, env, evaluator) {limit(end)}"
-    passes = f"1 - {recent(RATIO)} and on (app, env, evaluator) {worst}"
+    worst = f"topk(1, {rate(end)} - on (app, env, evaluator) {limit(end)})"
+    surely = f"{bound('-', end)} > on (app, env, evaluator) {limit(end)}"
+    passes = f"1 - {rate()} and on (app, env, evaluator) {worst}"
     page.verdict(
         "Worst application now",
         "Share of answers that pass in the last hour (six, with fewer than 30 effective evaluations), of the application "
-        "that is farthest beyond its objective, or beyond its own day before where it has none. Red: more than chance "
-        f"explains. Metric: `{RATIO}1h`",
+        "that is farthest beyond its objective, or beyond what is usual at this hour where it has none. Red: more than "
+        "chance explains. Metric: `ragtrace:fails1h`",
         f"{passes} and on (app, env, evaluator) ({surely})",
         f"{passes} unless on (app, env, evaluator) ({surely})",
         f"1 - {limit()} and on (app, env, evaluator) {worst}",
@@ -113,23 +121,30 @@ def _worst(page: Page) -> None:
 
 
 def _applications(page: Page) -> None:
-    state = " + ".join(f"({recent(name)} > bool on (app, env, evaluator) {limit()})" for name in (RATIO, LOWER))
+    state = " + ".join(f"({each} > bool on (app, env, evaluator) {limit()})" for each in (rate(), bound("-")))
+    left = (
+        f"1 - ragtrace:fails7d{{{ALL}}} / ragtrace:evaluations7d / on (app, evaluator) group_left () (1 - {OBJECTIVE})"
+    )
     page.columns(
         "Applications, worst first",
         "Failing share of the last hour (six, with fewer than 30 effective evaluations) with its 95 % bounds and effective "
-        "evaluations n, beside what the objective allows, or else the day before and 3 points. Bad: beyond what chance "
-        f"explains. Metric: `{RATIO}1h`",
+        "evaluations n, beside what the objective allows, or else what is usual at this hour and 3 points. Bad: beyond what "
+        "chance explains. People: the share that they would fail (the console's metric). Metric: `ragtrace:fails1h`",
         {**APPLICATION, "evaluator": "evaluator"},
         [
             Column("state", by_app(state), states(STATES)),
-            Column("fails", by_app(recent(RATIO))),
-            Column("at least", by_app(recent(LOWER))),
-            Column("at most", by_app(recent(UPPER))),
-            Column("n", by_app(recent(SAMPLES)), COUNT),
+            Column("fails", by_app(rate())),
+            Column("at least", by_app(bound("-"))),
+            Column("at most", by_app(bound("+"))),
+            Column("n", by_app(recent("evaluations")), COUNT),
             Column("may fail", by_app(limit())),
-            Column("before", by_app(f"{BEFORE}{{{T}}}")),
-            Column("budget left, 7 days", by_app(f"1 - {RATIO}7d{{{T}}} / on (app, env, evaluator) {ALLOWED}{{{T}}}")),
-            Column("fallen since", by_app(f"{INCIDENT}{{{T}}} * 1000"), SINCE),
+            Column("usual", by_app(f"{EXPECTED}{{{ALL}}}")),
+            Column("people", by_app(
+                f"0 * {EXPECTED}{{{ALL}}} + on (app, evaluator) group_left () "
+                'max by (app, evaluator) (ragtrace_true_failure_ratio{bound="estimate"})'
+            )),
+            Column("budget left, 7 days", by_app(left)),
+            Column("fallen since", f"min by (app, env, evaluator) ({RISE}{{{T}}} and ignoring (size) {INCIDENT}{{{T}}}) * 1000", SINCE),
         ],
         w=24,
         h=6,

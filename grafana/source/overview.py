@@ -21,11 +21,11 @@ from panels import (
     to_answers,
     weighted,
 )
-from quality_alerts import ALLOWED, TIERS, factor
-from rule import DECIDED, RATIO, share, wilson
+from rule import DECIDED, OBJECTIVE, fails, share, wilson
 from why import why
 
-PAGE_BURN = next(factor(share, long) for long, _, share, *_ in TIERS if long == "6h")
+ALL_REQUESTS = ',group=""'
+PAGE_BURN = 2.8
 """How many times faster than the objective allows the budget must burn over six hours for a page."""
 
 
@@ -76,13 +76,8 @@ def _quality(page: Page) -> None:
     page.lines(
         "Burn of the error budget, 6 hours",
         "How many times faster than the objective allows. 1: just used up at the week's end. Without an objective there is "
-        f"nothing to burn. Metric: `{ALLOWED}`",
-        [
-            (
-                f"{RATIO}6h{{{T}}} / on (app, env, evaluator) {ALLOWED}{{{T}}}",
-                APP,
-            )
-        ],
+        f"nothing to burn. Metric: `{OBJECTIVE}`",
+        [(f"{fails('6h', T + ALL_REQUESTS)} / on (app, evaluator) group_left () (1 - {OBJECTIVE})", APP)],
         TIMES,
         ((None, GREEN), (1, YELLOW), (PAGE_BURN, RED)),
         line=True,

@@ -61,8 +61,8 @@ def _shares(page: Page) -> None:
         links=[runbook("RagtraceSecretLeaked")],
     )
     for title, text, evaluator, name in (
-        ("Answers with personal data", "hold personal data", "pii_leakage", "RagtracePersonalDataLeaked"),
-        ("Toxic answers", "are toxic", "toxicity", "RagtraceToxicitySpike"),
+        ("Answers with personal data", "hold personal data", "pii_leakage", "RagtraceUnsafeAnswers"),
+        ("Toxic answers", "are toxic", "toxicity", "RagtraceUnsafeAnswers"),
         ("Answers that refuse", "decline to answer", "refusal", "RagtraceQualityDrop"),
     ):
         page.number(
@@ -109,7 +109,7 @@ def _checks(page: Page) -> None:
         ],
         AN_HOUR,
         dashed=" leak_by_model$",
-        links=[runbook("RagtracePersonalDataLeaked")],
+        links=[runbook("RagtraceUnsafeAnswers")],
     )
     page.lines(
         "Refusals",

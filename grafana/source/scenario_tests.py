@@ -1,13 +1,19 @@
-"""The cases of scenarios.py as promtool's unit tests: many applications in one test, exact to the request."""
+"""The cases of scenarios.py as promtool's unit tests, exact to the request: python grafana/source/scenario_tests.py"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import yaml
+from output import write
 from rule_test import counter, evaluated, gauge_phases
 
 import scenarios
 from scenarios import Check, Evaluations, Events, Scenario
+
+FILES = ("objectives", "ragtrace-measures", "ragtrace-alerts")
+GROUPS = ["ragtrace-objectives", "ragtrace-measures", "ragtrace-wander", "ragtrace-alerts"]
 
 
 def scenario_test(name: str, cases: list[Scenario]) -> dict[str, Any]:
@@ -55,11 +61,20 @@ def _sample(name: str, severity: str) -> dict[str, Any]:
     return {"labels": f'{{alertname="{name}", severity="{severity}"}}', "value": 1}
 
 
-def days() -> list[dict[str, Any]]:
-    """Returns the test of the cases that take days."""
-    return [scenario_test("days of many applications", scenarios.days())]
+def file(name: str, cases: list[Scenario], interval: str) -> str:
+    """Returns a file for `promtool test rules`."""
+    test = {
+        "rule_files": [f"../{each}.yml" for each in FILES],
+        "evaluation_interval": interval,
+        "group_eval_order": GROUPS,
+        "tests": [scenario_test(name, cases)],
+    }
+    return "# Written by grafana/source/scenario_tests.py\n" + yaml.safe_dump(test, sort_keys=False, width=1_000)
 
 
-def weeks() -> list[dict[str, Any]]:
-    """Returns the test of the cases that take weeks."""
-    return [scenario_test("weeks of many applications", scenarios.weeks())]
+if __name__ == "__main__":
+    written = {
+        "rules/tests/days.yml": file("days of many applications", scenarios.days(), "5m"),
+        "rules/tests/weeks.yml": file("weeks of many applications", scenarios.weeks(), "15m"),
+    }
+    sys.exit(write("scenario_tests", written))

@@ -10,7 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-DROP, CREEP = "RagtraceQualityDrop", "RagtraceQualityCreep"
+DROP, CREEP, MISSING, UNSAFE = (
+    "RagtraceQualityDrop",
+    "RagtraceQualityCreep",
+    "RagtraceMissing?",
+    "RagtraceUnsafeAnswers?",
+)
 PAGE, TICKET = "page", "ticket"
 DAY, WEEK = 24.0, 168.0
 ABSENT = None
@@ -84,7 +89,17 @@ def _info(version: str, *phases: tuple[float, float | None], evaluator: str = "f
 
 def days() -> list[Scenario]:
     """Returns the cases that take less than four days."""
-    return [*_falls(), *_lasting(), *_rulers(), *_calm(), *_blindness(), *_chance()]
+    return [
+        *_falls(),
+        *_lasting(),
+        *_rulers(),
+        *_calm(),
+        *_blindness(),
+        *_chance(),
+        *_absence(),
+        *_small(),
+        *_service(),
+    ]
 
 
 def _tenant(name: str, fails: float) -> list[Events]:
@@ -270,7 +285,7 @@ def _blindness() -> list[Scenario]:
         Scenario(
             "dead", "an application is dead for good",
             [Value("ragtrace_build_info", [(30, 1), (60, ABSENT)], {"version": "1"})],
-            [fires(0, 30), fires(30, 31, "RagtraceApplicationGone?"), fires(84, 86, "RagtraceApplicationGone?")],
+            [fires(0, 30), fires(30, 31, MISSING), fires(84, 86, MISSING)],
         ),
         Scenario("alive", "another application reports", [Value("ragtrace_build_info", [(86, 1)], {"version": "1"})], [fires(0, 86)]),
     ]  # fmt: skip
@@ -288,8 +303,8 @@ def _chance() -> list[Scenario]:
             ],
             [fires(0, 49)],
         ),
-        Scenario("leaks", "one of nine answers of six quiet hours holds personal data, where one of a hundred does", [Evaluations(rare, "pii_leakage", weight=10)], [fires(0, 86)]),
-        Scenario("toxic", "one of nine answers of six quiet hours is toxic, where one of a hundred is", [Evaluations(rare, "toxicity", weight=10)], [fires(0, 86)]),
+        Scenario("leaks", "one of nine answers of six quiet hours holds personal data, where one of a hundred does", [Evaluations(rare, "pii_leakage", weight=10)], [fires(0, 60), fires(60, 86, UNSAFE)]),
+        Scenario("toxic", "one of nine answers of six quiet hours is toxic, where one of a hundred is", [Evaluations(rare, "toxicity", weight=10)], [fires(0, 60), fires(60, 86, UNSAFE)]),
         Scenario(
             "errors", "7 % of the requests are errors, and for a quarter of an hour 17 % of 30",
             [
@@ -298,6 +313,109 @@ def _chance() -> list[Scenario]:
             ],
             [fires(0, 49)],
         ),
+    ]  # fmt: skip
+
+
+def _traffic(*phases: tuple[float, float | None], documents: float = 1.0) -> list[Events]:
+    """Requests that end well, and their retrievals."""
+    retrievals = [(hours, None if n is None else n * documents) for hours, n in phases]
+    return [
+        Events("ragtrace_requests_total", phases, {"status": "ok"}),
+        Events("ragtrace_retrieved_documents_count", retrievals),
+    ]
+
+
+def _absence() -> list[Scenario]:
+    """What ran at this hour and does not run any more, while the application lives."""
+    alive = Value("ragtrace_build_info", [(40, 1)], {"version": "1"})
+    empty = Events("ragtrace_retrieval_empty_total", [(30, 0.1), (6, 9)])
+    refusing = [
+        Events("ragtrace_evaluations_total", phases, {"evaluator": "refusal", "verdict": verdict})
+        for verdict, phases in (("pass", [(30, 9.5), (6, 1)]), ("fail", [(30, 0.5), (6, 9)]))
+    ]
+    return [
+        Scenario(
+            "removed", "a deployment takes the evaluator that pages out of the settings",
+            [alive, *_traffic((40, 20)), Evaluations([(30, 10, 0.08)]), Evaluations([(40, 10, 0.02)], "toxicity")],
+            [fires(0, 30), fires(30, 32, "RagtraceMissing")],
+        ),
+        Scenario(
+            "contexts", "contexts are not captured any more: the evaluator applies to nothing",
+            [alive, *_traffic((40, 20)), Evaluations([(30, 10, 0.08), (8, 0, 0)]),
+             Events("ragtrace_evaluations_total", [(30, 0), (8, 10)], {"evaluator": "faithfulness", "verdict": "not_applicable"})],
+            [fires(0, 30), fires(30, 32, "RagtraceMissing")],
+        ),
+        Scenario(
+            "unhooked", "an upgrade unhooks the tracing: the application is alive and counts nothing",
+            [alive, *_traffic((30, 20), (6, 0)), Evaluations([(30, 10, 0.08), (6, 0, 0)])],
+            [fires(0, 30), Check(30, 33, frozenset({("RagtraceMissing", TICKET), ("RagtraceMissing", PAGE)}))],
+        ),
+        Scenario(
+            "evenings", "traffic that stops every evening at ten",
+            [Value("ragtrace_build_info", [(120, 1)], {"version": "1"}), *_traffic(*[(14, 10), (10, 0)] * 5), Evaluations([(14, 5, 0.08), (10, 0, 0)] * 5)],
+            [fires(0, 96)],
+        ),
+        Scenario("store", "the vector store is lost", [alive, *_traffic((36, 10)), empty], [fires(0, 30), fires(30, 31, "RagtraceRetrievalDown")]),
+        Scenario("declines", "nine of ten answers become refusals", [alive, *_traffic((36, 10)), *refusing], [fires(0, 30), fires(30, 32, "RagtraceRefusals")]),
+    ]  # fmt: skip
+
+
+def _small() -> list[Scenario]:
+    """Small and new applications, rare events, small shares."""
+    info = [_info("2", (32, 1), (30, ABSENT)), _info("3", (32, ABSENT), (30, 1))]
+    return [
+        Scenario("tiny", "20 requests a day, of which 90 % fail", [Evaluations([(70, 20 / 1440, 0.9)], weight=1)], [fires(30, 60, "RagtraceQualityLow")]),
+        Scenario("newborn", "a new application fails 60 % from its first minute", [Evaluations([(6, 10, 0.6)])], [fires(0, 2, "RagtraceQualityLow")]),
+        Scenario(
+            "leak", "one leak an hour, where there was none",
+            [Evaluations([(48, 10, 0), (8, 10, 1 / 600)], "pii_leakage")],
+            [fires(0, 48), fires(48, 55, UNSAFE)],
+        ),
+        Scenario("rare", "2 % of the answers fail, then 8 %, at 40 evaluations a minute", [Evaluations([(30, 40, 0.02), (3, 40, 0.08)])], [fires(0, 30), fires(30, 30.35, DROP)]),
+        Scenario(
+            "survives", "an incident goes on when the evaluator is upgraded, and ends when its answers are good again",
+            [Evaluations([(30, 10, 0.08), (8, 10, 0.3), (24, 10, 0.08)]), *info],
+            [fires(0, 30), fires(30, 32, DROP), fires(34, 38, DROP), fires(43, 61)],
+        ),
+    ]  # fmt: skip
+
+
+def _service() -> list[Scenario]:
+    """What else is watched: errors, retrieval, lateness, losses, objectives, secrets."""
+    lags = [Events("ragtrace_evaluation_lag_seconds_bucket", [(30, 10 * share), (2, 10 * late)], {"le": le})
+            for le, share, late in (("300", 1, 0.5), ("600", 1, 1), ("+Inf", 1, 1))]  # fmt: skip
+    sampled = Events("ragtrace_sampling_decisions_total", [(32, 10)], {"decision": "sampled", "stratum": "ratio"})
+    return [
+        Scenario(
+            "broken", "30 % of the requests end in an error",
+            [Events("ragtrace_requests_total", [(32, 20)], {"status": "ok"}), Events("ragtrace_requests_total", [(30, 0.2), (2, 8)], {"status": "error"})],
+            [fires(0, 30), fires(30, 31, "RagtraceRequestErrors")],
+        ),
+        Scenario(
+            "emptier", "15 % of the retrievals find nothing, where 2 % did",
+            [Events("ragtrace_retrieved_documents_count", [(32, 20)]), Events("ragtrace_retrieval_empty_total", [(30, 0.4), (2, 3)])],
+            [fires(0, 30), fires(30, 31, "RagtraceRetrievalEmpty?")],
+        ),
+        Scenario("late", "half of the scores come five minutes late", lags, [fires(0, 30), fires(30, 31, "RagtraceEvaluationLag?")]),
+        Scenario(
+            "dropped", "a fifth of the sampled requests is dropped",
+            [sampled, Events("ragtrace_pipeline_dropped_total", [(30, 0), (2, 2)], {"reason": "queue_full"}),
+             Events("ragtrace_evaluations_total", [(32, 8)], {"evaluator": "refusal", "verdict": "pass"})],
+            [fires(0, 30), fires(30, 31, "RagtraceEvaluationsDropped?")],
+        ),
+        Scenario(
+            "unsent", "5 % of the spans are lost on their way",
+            [Events("ragtrace_export_items_total", [(32, 20)], {"sink": "spans"}), Events("ragtrace_export_failures_total", [(30, 0), (2, 1)], {"sink": "spans", "reason": "unavailable"})],
+            [fires(0, 30), fires(30, 31, "RagtraceExportFailing?")],
+        ),
+        Scenario("secret", "one answer holds a secret", [Evaluations([(30, 1, 0), (0.1, 1, 0.4), (3, 1, 0)], "sensitive_data_leakage")], [fires(0, 30), Check(30, 31, frozenset({("RagtraceSecretLeaked", PAGE)}))]),
+        Scenario("unsafe", "two of five answers hold personal data", [Evaluations([(30, 5, 0.02), (3, 5, 0.4)], "pii_leakage")], [fires(0, 30), fires(30, 32, UNSAFE, "RagtraceUnsafeAnswers")]),
+        Scenario(
+            "objective", "an application fails 45 % of the time, with an objective of 90 %",
+            [Evaluations([(90, 10, 0.45)]), Value("ragtrace_objective", [(90, 0.9)], {"evaluator": "faithfulness"})],
+            [fires(0, 4), fires(80, 89, "RagtraceQualityBudgetBurn", "RagtraceQualityBudgetBurn?")],
+        ),
+        Scenario("clusters", "one of two clusters of one name falls", [Evaluations([(36, 10, 0.08)], labels={"cluster": "eu"}), Evaluations([(30, 10, 0.08), (6, 10, 0.25)], labels={"cluster": "us"})], [fires(0, 30), fires(30, 31, DROP)]),
     ]  # fmt: skip
 
 

@@ -1,86 +1,56 @@
-"""Why does an alert on quality fire, or why not? The figures and the recorded conditions that decide."""
+"""Why does an alert on quality fire, or why not? The figures that decide."""
 
 from __future__ import annotations
 
-from conditions import BEYOND, CHANGED, RHYTHM, WINDOWS, WORSE, ZSCORE
-from failure_rates import APPS
-from incidents import INCIDENT
-from panels import APP, EVALUATIONS, RED, SIGMA, WINDOWS_UNIT, Page, T, link, runbook
-from rule import LEAST, RATIO, SAMPLES
+from panels import APP, EVALUATIONS, RED, Page, T, link, runbook
+from rule import EXCESS, EXPECTED, INCIDENT, LEAST, evaluations, fails
 
 DOCS = "https://github.com/ragtrace/ragtrace/blob/main/docs/alerts.md"
-HOUR = next(window for window in WINDOWS if window.length == "1h")
 LINKS = [link("How a fall is distinguished from chance", DOCS), runbook("RagtraceQualityDrop")]
+THRESHOLD = 6.5
+ALL = f'{T},group=""'
 
 
 def why(page: Page) -> None:
-    """Adds a row for each chosen evaluator."""
+    """Adds a folded row: rate beside what is expected, the excess beside its threshold, groups, evaluations."""
     page.row("Why (not)? $evaluator", repeat="evaluator")
-    _conditions(page)
-    _figures(page)
-
-
-def _conditions(page: Page) -> None:
-    """The conditions: an incident begins where a window is worse and beyond chance, and nothing holds it back."""
-    worse, beyond = APPS.fact(WORSE), APPS.fact(BEYOND)
-    windows = ", ".join(window.length for window in WINDOWS)
-    both = f"{worse}{{{T}}} * on (app, env, evaluator, window) {beyond}{{{T}}}"
-    zero = f"0 * max by (app, env) ({worse}{{{T}}})"
-    for title, text, metric, expr in (
-        ("1. Worse?", "Windows in which the failing share is above the past by what matters.", worse, f"sum by (app, env) ({worse}{{{T}}})"),
-        ("2. Beyond chance?", "Windows in which chance does not explain the difference.", beyond, f"sum by (app, env) ({beyond}{{{T}}})"),
-        ("Both in one window?", "Windows in which 1 and 2 hold. An incident needs one.", beyond, f"sum by (app, env) ({both})"),
-        ("3. A known rhythm?", "Windows that were as bad at these hours in the last weeks: they begin no incident.", RHYTHM,
-         f"count by (app, env) ({RHYTHM}{{{T}}}) or {zero}"),
-        ("4. Evaluator changed?", "1 in the two hours after the evaluator changed: no fall is seen then.", CHANGED,
-         f"max by (app, env) ({CHANGED}{{{T}}}) or {zero}"),
-        ("Incident?", "1 while an incident is open; its alert fires.", INCIDENT, f"max by (app, env) ({INCIDENT}{{{T}}} > bool 0) or {zero}"),
-    ):  # fmt: skip
-        page.lines(
-            title,
-            f"{text} The windows are {windows}. Metric: `{metric}`",
-            [(expr, APP)],
-            WINDOWS_UNIT if "indows" in text else "none",
-            w=4,
-            h=6,
-            axis_limit=1,
-            links=LINKS,
-        )
-
-
-def _figures(page: Page) -> None:
-    """What the conditions of the hour compare, with their limits."""
     page.lines(
-        "Difference to the past, 1 hour",
-        f"Failing share of an hour less the one that it is compared with. Above the line, at {100 * HOUR.least:g} points, it "
-        f"matters. Metric: `{RATIO}1h`",
-        [(f"{RATIO}1h{{{T}}} - {APPS.fact('ratio_before_1h')}{{{T}}}", APP)],
+        "Failing share, and what is expected",
+        "Of the last hour; dashed, what is usual at this hour. Metric: `ragtrace:fails1h`",
+        [(fails("1h", ALL), APP), (f"{EXPECTED}{{{ALL}}}", f"{APP} at most")],
         "percentunit",
-        ((None, "transparent"), (HOUR.least, RED)),
-        w=8,
-        low=None,
-        line=True,
+        bounds=" at most$",
+        axis_limit=0.2,
         links=LINKS,
+        w=6,
     )
     page.lines(
-        "Difference to the past in standard errors, 1 hour",
-        "Beside the day before, or the same hours of seven days where that is less. Above the line, at "
-        f"{HOUR.z}, chance does not explain it. Metric: `{ZSCORE}1h`",
-        [(f"{ZSCORE}1h{{{T}}}", APP)],
-        SIGMA,
-        ((None, "transparent"), (HOUR.z, RED)),
-        w=8,
-        low=None,
+        "Excess of failures",
+        f"The largest, of all requests or of a group. Above {THRESHOLD} (groups: 8.5) an incident begins; at 0 it is over. Metric: `{EXCESS}`",
+        [(f"max by (app, env) ({EXCESS}{{{T}}})", APP)],
+        "none",
+        ((None, "transparent"), (THRESHOLD, RED)),
         line=True,
         links=LINKS,
+        w=6,
     )
     page.lines(
-        "Effective evaluations, 1 hour",
-        f"Below the line, at {LEAST}, there are too few for a verdict. Metric: `{SAMPLES}1h`",
-        [(f"{SAMPLES}1h{{{T}}}", APP)],
+        "Incident open",
+        f"1 from the fall until the excess is gone. Metric: `{INCIDENT}`",
+        [(f"max by (app, env) ({INCIDENT}{{{T}}} > bool 0) or 0 * max by (app, env) ({EXPECTED}{{{T}}})", APP)],
+        "none",
+        low=0,
+        high=1,
+        links=LINKS,
+        w=6,
+    )
+    page.lines(
+        "Effective evaluations, one hour",
+        f"Below the line, at {LEAST}, a rate says little. Metric: `ragtrace:evaluations1h`",
+        [(evaluations("1h", ALL), APP)],
         EVALUATIONS,
-        ((None, RED), (LEAST, "transparent")),
-        w=8,
+        ((None, "transparent"), (LEAST, RED)),
         line=True,
-        links=[runbook("RagtraceQualityUnknown")],
+        links=LINKS,
+        w=6,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ragtrace.errors import DataError, MissingExtraError
+from ragtrace.errors import DataError, package
 
 _CELL = 64 * 1024 * 1024
 """Most characters of a CSV cell."""
@@ -147,18 +146,11 @@ def _cells(header: list[str], cells: list[str]) -> Mapping[str, Any] | ValueErro
 
 
 def _parquet(path: Path) -> Iterator[Record]:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise MissingExtraError("pyarrow", "eval", f"Reading {path}")
-    import pyarrow
-    import pyarrow.parquet
-
-    number = 0
+    pyarrow, parquet = (package(name, "eval", f"Reading {path}") for name in ("pyarrow", "pyarrow.parquet"))
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=256):
-                for fields in _plain_rows(batch):
-                    number += 1
-                    yield number, fields
+        with parquet.ParquetFile(path) as file:
+            batches = file.iter_batches(batch_size=256)
+            yield from enumerate((fields for batch in batches for fields in _plain_rows(batch)), 1)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
@@ -178,10 +170,7 @@ def _dataset(path: Path) -> Iterator[Record]:
     if shards:  # the layout of Hugging Face's hub, as `ragtrace export` writes it
         yield from enumerate((fields for shard in shards for _, fields in _parquet(shard)), 1)
         return
-    if importlib.util.find_spec("datasets") is None:
-        raise MissingExtraError("datasets", "eval", f"Reading the folder {path}")
-    import datasets
-
+    datasets = package("datasets", "eval", f"Reading the folder {path}")
     try:
         dataset = datasets.load_from_disk(str(path))
     except (OSError, ValueError) as error:

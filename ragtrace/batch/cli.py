@@ -105,6 +105,15 @@ def _add_reports(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="print objectives for grafana/rules/objectives.yml, from what the evaluators showed in this time",
     )
     report.set_defaults(run=_report)
+    rules = commands.add_parser("rules", help="write alert rules, dashboards and Alertmanager's configuration")
+    rules.add_argument("grafana", nargs="?", default="", help="Grafana's address, for the links in alerts")
+    rules.add_argument(
+        "console", nargs="?", default="", help="the address of `ragtrace serve`, for the links in alerts"
+    )
+    rules.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="write the files to this folder")
+    rules.add_argument("--pages", default="", metavar="NAMES", help="evaluators whose falls page: faithfulness,…")
+    rules.add_argument("--env-pattern", default="", metavar="REGEX", help="environments that page: prod.*")
+    rules.set_defaults(run=_rules)
 
     evaluators = commands.add_parser("evaluators", help="list the built-in evaluators")
     evaluators.add_argument("search", nargs="*", metavar="WORD", help="list only those with all these words")
@@ -258,6 +267,14 @@ def _report(options: argparse.Namespace) -> int:
     else:
         print(live_text.as_json(report) if options.json else live_text.as_text(report, terminal.width()))
     return 1 if report.damaged else 0
+
+
+def _rules(options: argparse.Namespace) -> int:
+    from ragtrace.batch.alert_rules import write_rules
+
+    files = write_rules(options.out, options.pages, options.env_pattern, options.grafana, options.console)
+    print(f"ragtrace rules: {len(files)} files below {options.out}; objectives.yml is yours to edit")
+    return 0
 
 
 def _people(address: str, since: float, until: float, app: str) -> tuple[str, ...]:

@@ -19,12 +19,9 @@ long gap or a restart hardly moves h, and never moves the statistic.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from ragtrace.errors import DataError
 from ragtrace.statistics.intervals import wilson_bounds
 
 CAP = 4.0
@@ -47,7 +44,6 @@ _QUIET = 20 * 720.0
 """The smallest number of evaluations in 30 days from which h is computed: 20 an hour."""
 _RELIEF = 2.0
 _GAP = 3_600.0
-_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ class Alarm:
 
 @dataclass(slots=True)
 class _State:
-    """The state that survives a restart. The field names are those of the saved JSON."""
+    """The numbers of a test."""
 
     statistic: float = 0.0
     failures: float = 0.0
@@ -169,15 +165,12 @@ class ChangeTest:
                 self._settle(time)
         return False
 
-    def acknowledge(self, *, accept: bool = False) -> None:
-        """Start again after an alarm (or at any time). With `accept`, the next evaluations become the reference."""
+    def acknowledge(self) -> None:
+        """Start again after an alarm (or at any time)."""
         state = self._state
         self.alarm = None
         state.statistic = state.run_count = state.run_failures = 0.0
         state.since = state.last or 0.0
-        if accept:
-            state.count = state.failures = 0.0
-            self._tune()
 
     # --- updates ------------------------------------------------------------------------------------
 
@@ -248,40 +241,3 @@ class ChangeTest:
             return False
         self.alarm = Alarm(time, state.since, state.failures / state.count, state.run_failures / state.run_count)
         return True
-
-    # --- saved state ----------------------------------------------------------------------------------
-
-    def to_json(self) -> str:
-        """The whole state as a JSON object."""
-        alarm = None if self.alarm is None else asdict(self.alarm)
-        return json.dumps({"version": _VERSION, **asdict(self._state), "alarm": alarm}, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> ChangeTest:
-        """The test from its saved state. Raises DataError for text that `to_json` did not write."""
-        try:
-            fields = json.loads(text)
-            if (version := fields.pop("version")) != _VERSION:
-                raise ValueError(f"version {version!r} is not supported, only {_VERSION}")
-            alarm = fields.pop("alarm")
-            test = cls()
-            test._state = _state(fields)
-            test._step()
-            test.alarm = None if alarm is None else Alarm(**{name: float(v) for name, v in alarm.items()})
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise DataError(f"invalid saved state of a change test: {error}") from error
-        return test
-
-
-def _state(fields: Mapping[str, object]) -> _State:
-    numbers = {name: _number(value) for name, value in fields.items() if value is not None or name != "last"}
-    state = _State(**numbers)
-    if not (_LEAST <= state.p0 <= _MOST and state.limit > 0 and state.m1 > 0 and state.m2 > 0 and state.count >= 0):
-        raise ValueError("the numbers contradict each other")
-    return state
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a finite number")
-    return float(value)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 
 Z = 1.959963984540054
 """97.5 % quantile of the standard normal distribution."""
@@ -98,8 +98,4 @@ def block_sizes(draws: int, width: int) -> list[int]:
 
 def numpy() -> Any:
     """The module numpy. Raises MissingExtraError if it is not installed."""
-    try:
-        import numpy
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("numpy", "eval", "The statistics of a run") from error
-    return numpy
+    return package("numpy", "eval", "The statistics of a run")

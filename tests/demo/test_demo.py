@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -20,10 +21,11 @@ from ragtrace.console.chatlogs.store import open_store
 def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
     """Run it in a process of its own; what it said, and the spans."""
     spans = tmp_path / "spans.jsonl"
-    command = [sys.executable, "-m", "ragtrace", "demo", "--metrics-port", "0", "--rate", "0"]
+    command = [sys.executable, "-m", "ragtrace", "demo", "--rate", "0"]
     done = subprocess.run(
-        [*command, "--spans", str(spans), *arguments], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
+        [*command, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False,
+        env={**os.environ, "RAGTRACE_SPANS_FILE": str(spans)},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, [json.loads(line) for line in spans.read_text(encoding="utf-8").splitlines()]
 

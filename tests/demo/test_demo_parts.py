@@ -137,10 +137,11 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        options = ["demo", "--serve", "--requests", "2", "--sample", "1", "--metrics-port", str(port)]
+        options = ["demo", "--serve", "--requests", "2", "--sample", "1"]
         process = subprocess.Popen(
             [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"],
             cwd=tmp_path,
+            env={**os.environ, "RAGTRACE_PROMETHEUS_PORT": str(port)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -47,8 +47,10 @@ class Webhook:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                owner.posted.append((self.path, body))
-                self.send_response(200)
+                is_let_in = self.path != "/api/alerts" or self.headers["Authorization"] == "Bearer a token"
+                if is_let_in:
+                    owner.posted.append((self.path, body))
+                self.send_response(200 if is_let_in else 401)
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
@@ -81,9 +83,11 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
     for path in (tmp_path / "rules").glob("*.yml"):
         path.write_text(path.read_text(encoding="utf-8").replace("interval: 1m", "interval: 1s"), encoding="utf-8")
     routes = (GRAFANA / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
+    (tmp_path / "token").write_text("a token", encoding="utf-8")
+    routes = routes.replace("/etc/alertmanager/console-token", str(tmp_path / "token"))
     for old in ("localhost:9095", "localhost:8400"):
         routes = routes.replace(old, f"127.0.0.1:{webhook.port}")
-    (tmp_path / "alertmanager.yml").write_text(routes.replace("group_wait: 30s", "group_wait: 1s"), encoding="utf-8")
+    (tmp_path / "alertmanager.yml").write_text(routes.replace("group_wait: 1m", "group_wait: 1s"), encoding="utf-8")
     target = metrics.url.removeprefix("http://").removesuffix("/metrics")
     (tmp_path / "prometheus.yml").write_text(
         "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"

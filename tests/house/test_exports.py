@@ -114,7 +114,7 @@ FIELDS = {
     ],
 }
 COMMANDS = """
-demo eval compare report evaluators serve user token doctor ingest store calibrate export import-labels worker
+demo eval compare report rules evaluators serve user token doctor ingest store calibrate export import-labels worker
 dead-letters transport-keys rescore
 """
 

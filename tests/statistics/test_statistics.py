@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.errors import DataError
 from ragtrace.statistics import MAX_WEIGHT, ChangeTest, Estimate, Reference, Sums, weighted, wilson
 
 DAY, HOUR = 86_400, 3_600
@@ -167,7 +165,7 @@ def test_an_improvement_is_no_alarm() -> None:
 
 
 def test_acknowledging() -> None:
-    """An alarm remains until it is acknowledged; it is raised again while the rate is high, unless that is accepted."""
+    """An alarm remains until it is acknowledged; it is raised again while the rate is high."""
     test = ChangeTest(Reference(0.04, 5_000))
     now = fed(test, 0.3, 500)
     first = test.alarm
@@ -179,25 +177,6 @@ def test_acknowledging() -> None:
     assert test.alarm is None
     now = fed(test, 0.3, 500, start=now)
     assert test.alarm is not None
-    test.acknowledge(accept=True)
-    fed(test, 0.3, 5_000, start=now)
-    assert test.alarm is None
-    assert test.reference is not None
-    assert test.reference.rate == pytest.approx(0.3, abs=0.05)
-
-
-@pytest.mark.parametrize("at", [100, 5_000, 5_460])
-def test_a_restart_changes_nothing(at: int) -> None:
-    """A test that is saved and restored in the middle goes on exactly as one that was not."""
-    remaining, restarted = ChangeTest(), ChangeTest()
-    chance = random.Random(9)
-    for i in range(5_600):
-        if i == at:
-            restarted = ChangeTest.from_json(restarted.to_json())
-        failed, weight = chance.random() < (0.05 if i < 5_400 else 0.3), chance.choice([1.0, 1.2, 9.0])
-        assert remaining.observe(failed, weight, i * 18.0) == restarted.observe(failed, weight, i * 18.0)
-    assert remaining.alarm is not None
-    assert json.loads(remaining.to_json()) == json.loads(restarted.to_json())
 
 
 @pytest.mark.parametrize("jump", [-400 * DAY, -HOUR, HOUR, 30 * DAY, 400 * DAY])
@@ -234,22 +213,3 @@ def test_uneven_weights_make_the_test_slower_not_louder() -> None:
             assert test.reference is not None
             assert test.reference.rate == pytest.approx(0.04, abs=0.015)
     assert test.alarm is not None
-
-
-@given(st.lists(st.tuples(st.booleans(), st.floats(), st.floats()), max_size=400))
-def test_odd_input_leaves_a_state_that_can_be_saved(observations: list[tuple[bool, float, float]]) -> None:
-    """Invalid weights and times in any order raise nothing and leave finite numbers."""
-    test = ChangeTest()
-    for failed, weight, time in observations:
-        test.observe(failed, weight, time)
-    assert ChangeTest.from_json(test.to_json()).to_json() == test.to_json()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"version": 2}', '{"version": 1, "alarm": null}', '{"version": 2, "alarm": null, "count": "x"}'],
-)
-def test_a_damaged_state_is_refused(text: str) -> None:
-    """What was not saved by it raises DataError."""
-    with pytest.raises(DataError):
-        ChangeTest.from_json(text)

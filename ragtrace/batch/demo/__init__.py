@@ -62,14 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rate", type=float, default=8.0, help="most requests per second; 0 for no limit")
     parser.add_argument("--sample", type=float, default=0.5, help="share of the requests to evaluate, from 0 to 1")
-    parser.add_argument(
-        "--otlp", metavar="ENDPOINT", help="send spans and events to this endpoint, e.g. http://localhost:4318"
-    )
-    parser.add_argument(
-        "--spans", metavar="FILE", default="ragtrace-spans.jsonl", help="write spans to this file if there is no --otlp"
-    )
     parser.add_argument("--store", metavar="FILE", help="store the scored requests for `ragtrace serve --store FILE`")
-    parser.add_argument("--metrics-port", type=int, default=9464, help="port of /metrics; 0 chooses a free port")
     parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
     parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
     return parser
@@ -77,7 +70,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
     from ragtrace.live.init import init
+    from ragtrace.settings import Settings, load
 
+    current, default = load(), Settings()
     settings: dict[str, Any] = {
         "app": "ragtrace-demo",
         "env": "demo",
@@ -91,12 +86,20 @@ def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
         "sinks": [board],
         "store": options.store or "",
     }
-    settings |= {"otlp_endpoint": options.otlp} if options.otlp else {"spans_file": options.spans}
-    port = options.metrics_port
+    settings |= {} if current.otlp_endpoint else {"spans_file": spans_file(current)}
+    port = 9464 if current.prometheus_port == default.prometheus_port else current.prometheus_port
     if not _is_free(port):
         print(f"port {port} is taken; /metrics uses a free port")
         port = 0
     return init(**settings, prometheus_port=port)
+
+
+def spans_file(current: Any = None) -> str:
+    """Where the demo writes its spans, unless they go to a collector."""
+    from ragtrace.settings import load
+
+    current = current or load()
+    return current.otlp_endpoint or current.spans_file or "ragtrace-spans.jsonl"
 
 
 def _is_free(port: int) -> bool:
@@ -201,7 +204,7 @@ def _serve(options: argparse.Namespace, board: boards.DemoBoard, calls: Sequence
 
 
 def _summarise(options: argparse.Namespace, board: boards.DemoBoard, runtime: Any) -> None:
-    lines = boards.summary(board, runtime, options.otlp or options.spans, _sample_line(runtime.metrics_url))
+    lines = boards.summary(board, runtime, spans_file(), _sample_line(runtime.metrics_url))
     if options.store:
         lines.append(f"to read the requests: ragtrace serve --store {options.store}")
     print("\n".join([*lines, *boards.agreement_lines(board)]), flush=True)

@@ -131,12 +131,6 @@ def save(path: Path, vectors: Mapping[str, Any]) -> None:
     part.replace(path)
 
 
-def recordable(embedder: Embedder) -> dict[str, Any]:
-    """New vectors of the whole corpus by their keys, for the file that is part of the demo."""
-    texts = [f"{c.topic}. {c.text}" for c in chunks()]
-    return dict(zip([_key(embedder.name, text) for text in texts], _embed(embedder, texts), strict=True))
-
-
 def _load(path: Path) -> dict[str, Any]:
     import numpy as np
 

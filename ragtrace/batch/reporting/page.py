@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtrace.batch.reporting.files import replace_file
 from ragtrace.batch.reporting.formats import clip
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 
 # HTML allows no control characters, and UTF-8 no lone surrogates.
 _UNPRINTABLE = dict.fromkeys((*range(9), 11, *range(14, 32), *range(127, 160), *range(55296, 57344)), "�")
@@ -21,24 +21,20 @@ _UNPRINTABLE = dict.fromkeys((*range(9), 11, *range(14, 32), *range(127, 160), *
 def render(template: str, filters: Mapping[str, Callable[..., Any]], content: Mapping[str, Any]) -> str:
     """The page that a template makes of `content`. Its policy allows only our style sheet, by its digest: markup that
     got in could not even change a colour. Raises MissingExtraError without jinja2."""
-    try:
-        from jinja2 import Environment, FunctionLoader, StrictUndefined
-        from markupsafe import Markup
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("jinja2", "eval", "The report") from error
-
-    environment = Environment(
-        loader=FunctionLoader(_read),
+    jinja2 = package("jinja2", "eval", "The report")
+    markup = package("markupsafe", "eval", "The report").Markup
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
     )
-    environment.filters |= {"clip": clip, "markup": Markup, **filters}
+    environment.filters |= {"clip": clip, "markup": markup, **filters}
     css = _read("report.css")
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    page = environment.get_template(template).render(content, css=Markup(css), css_hash=Markup(f"sha256-{digest}"))
+    page = environment.get_template(template).render(content, css=markup(css), css_hash=markup(f"sha256-{digest}"))
     return str(page)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ragtrace.batch.reporting.results import EvaluationRun
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 
 _GROUP = 20_000
 """Lines per row group."""
@@ -24,10 +23,7 @@ _SCORE_COLUMNS = (
 def write_parquet(run: EvaluationRun, path: Path) -> None:
     """Write one line for each row and evaluator; rows include perturbed ones. Raises MissingExtraError without
     pyarrow."""
-    try:
-        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("pyarrow", "eval", "Writing a run") from error
+    pyarrow, parquet = (package(name, "eval", "Writing a run") for name in ("pyarrow", "pyarrow.parquet"))
     schema = _schema(pyarrow)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         lines = _lines(run)

@@ -73,22 +73,19 @@ class Picked(BaseModel):
     picked: int
 
 
-class AgreementPeriod(BaseModel):
-    """Of which reviews."""
-
-    model_config = ConfigDict(extra="forbid")
-    evaluator: Short = ""
-    since: Unix | None = None
-    until: Unix | None = None
-    weighted: bool = Field(True, description="For the whole traffic, or for the reviewed logs alone")
-
-
 class AnswerPeriod(BaseModel):
     """Of which reviews."""
 
     model_config = ConfigDict(extra="forbid")
     since: Unix | None = None
     until: Unix | None = None
+
+
+class AgreementPeriod(AnswerPeriod):
+    """The same, by the question of one evaluator."""
+
+    evaluator: Short = ""
+    weighted: bool = Field(True, description="For the whole traffic, or for the reviewed logs alone")
 
 
 @router.get("/review/queue")

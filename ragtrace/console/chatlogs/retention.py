@@ -65,11 +65,6 @@ class Removal:
     def __add__(self, other: Removal) -> Removal:
         return Removal(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
-    @property
-    def anything(self) -> bool:
-        """Whether anything was deleted."""
-        return self != Removal()
-
 
 def prune(store: Store, retention: Retention, now: float | None = None) -> Removal:
     """Deletes what is too old and what exceeds the size limit, oldest first, with reviews and feedback. The sums of the

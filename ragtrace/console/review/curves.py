@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtrace.errors import DataError, MissingExtraError
 from ragtrace.evaluation import Direction
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
 
 _EDGE = 1e-4
 """Probabilities are limited to [_EDGE, 1 - _EDGE]: no calibration is based on ten thousand reviews."""

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 from ragtrace.evaluate.models import model_file
 from ragtrace.evaluate.models.encoder import open_session
 from ragtrace.evaluate.models.evidence import Chunks, Excerpt, joined, passage
@@ -147,11 +147,8 @@ class Reader:
         """Raises MissingExtraError or ModelError where a part cannot be loaded."""
         import numpy as np
 
-        try:
-            from tokenizers import Tokenizer
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("tokenizers", "models", "An embedded model") from error
-        self.chunks = Chunks(Tokenizer.from_file(str(model_file("reader_tokenizer"))))
+        tokenizers = package("tokenizers", "models", "An embedded model")
+        self.chunks = Chunks(tokenizers.Tokenizer.from_file(str(model_file("reader_tokenizer"))))
         self._session = open_session(model_file("reader"))
         with np.load(model_file("reader_words")) as saved:
             self._rows, self._scales = saved["rows"], saved["scales"]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import MissingExtraError, ModelError
+from ragtrace.errors import ModelError, package
 from ragtrace.evaluate.models import model_file
 from ragtrace.evaluate.models.encoder import encode, load_encoder
 
@@ -50,11 +50,8 @@ def is_installed() -> bool:
 
 def open_tokenizer(max_tokens: int) -> Any:
     """BERT's uncased word pieces, with truncation."""
-    try:
-        from tokenizers import BertWordPieceTokenizer
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("tokenizers", "models", "An embedded model") from error
-    tokenizer = BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
+    tokenizers = package("tokenizers", "models", "An embedded model")
+    tokenizer = tokenizers.BertWordPieceTokenizer(str(model_file("vocabulary")), lowercase=True)
     tokenizer.enable_truncation(max_tokens)
     return tokenizer
 
@@ -90,14 +87,9 @@ class SentenceTransformersEmbedder:
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without the library, ModelError if the model is not on this machine and the hub
         does not give it."""
+        library = package("sentence_transformers", "sentence-transformers", f"The embedding model {name!r}")
         try:
-            from sentence_transformers import SentenceTransformer
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                "sentence-transformers", "sentence-transformers", f"The embedding model {name!r}"
-            ) from error
-        try:
-            self._model = SentenceTransformer(name, device=None)
+            self._model = library.SentenceTransformer(name, device=None)
         except Exception as error:
             raise ModelError(f"the sentence-transformers model {name!r} cannot be loaded: {error}") from error
         self.name = name

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 from ragtrace.evaluate.models import model_file
 
 _ROWS = 8
@@ -39,10 +39,7 @@ def open_encoder(threads: int = 1) -> Any:
 
 
 def _open(path: os.PathLike[str], threads: int, weights: dict[str, Any]) -> Any:
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("onnxruntime", "models", "An embedded model") from error
+    onnxruntime = package("onnxruntime", "models", "An embedded model")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

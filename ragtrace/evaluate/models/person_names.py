@@ -10,7 +10,7 @@ import threading
 from typing import NamedTuple
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 from ragtrace.evaluate.models import model_file
 from ragtrace.evaluate.models.encoder import open_session
 from ragtrace.text.redaction import mask_pii, replace_spans
@@ -52,11 +52,8 @@ class NameModel:
 
     def __init__(self) -> None:
         """Raises MissingExtraError or ModelError where a part cannot be loaded."""
-        try:
-            from tokenizers import BertWordPieceTokenizer
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("tokenizers", "models", "The model of names") from error
-        self._tokenizer = BertWordPieceTokenizer(str(model_file("names_vocabulary")), lowercase=True)
+        tokenizers = package("tokenizers", "models", "The model of names")
+        self._tokenizer = tokenizers.BertWordPieceTokenizer(str(model_file("names_vocabulary")), lowercase=True)
         self._session = open_session(model_file("names"))
         self._inputs = [i.name for i in self._session.get_inputs()]
         self._lock = threading.Lock()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.evaluate.models.external.libraries import RUN, clean, load_errors, package
+from ragtrace.errors import package
+from ragtrace.evaluate.models.external.libraries import RUN, clean, load_errors
 
 _DETOXIFY = "detoxify:"
 _TOXIC_CHARS = 1_000

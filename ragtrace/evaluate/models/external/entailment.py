@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.base.lazy import Lazy
+from ragtrace.errors import package
 from ragtrace.evaluate.models.external.consistency import Consistency, by_pairs, by_sentences
-from ragtrace.evaluate.models.external.libraries import EXTRA, clean, is_local, package
+from ragtrace.evaluate.models.external.libraries import EXTRA, clean, is_local
 from ragtrace.evaluate.models.external.minicheck import CausalMiniCheck, Seq2SeqMiniCheck
 from ragtrace.evaluate.models.external.pair_models import CrossEncoder, Hhem
 from ragtrace.evaluate.models.external.token_models import TokenClassifier

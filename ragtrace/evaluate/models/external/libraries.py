@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from ragtrace.errors import MissingExtraError, ModelError
+from ragtrace.errors import ModelError, package
 
 EXTRA = "sentence-transformers"
 """The extra of ragtrace-otel that brings transformers, torch and sentence-transformers."""
@@ -16,14 +14,6 @@ _LONGEST_REASON = 300
 """Characters of a library's error: some are pages."""
 RUN = 8
 """Pairs or texts that a model is given at once."""
-
-
-def package(module: str, extra: str, purpose: str) -> Any:
-    """The imported module. Raises MissingExtraError that names the package which brings it."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(module.partition(".")[0].replace("_", "-"), extra, purpose) from error
 
 
 def clean(text: str) -> str:

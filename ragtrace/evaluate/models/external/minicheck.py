@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrace.errors import ModelError
-from ragtrace.evaluate.models.external.libraries import EXTRA, RUN, device, is_local, load_errors, package
+from ragtrace.errors import ModelError, package
+from ragtrace.evaluate.models.external.libraries import EXTRA, RUN, device, is_local, load_errors
 from ragtrace.evaluate.models.external.passages import passages, sentences, windows
 
 _SYSTEM = (

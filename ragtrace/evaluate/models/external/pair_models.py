@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import ModelError
-from ragtrace.evaluate.models.external.libraries import RUN, clean, is_local, load_errors, package
+from ragtrace.errors import ModelError, package
+from ragtrace.evaluate.models.external.libraries import RUN, clean, is_local, load_errors
 from ragtrace.evaluate.models.model_folders import folder_problem, headless
 
 _SUPPORTS = re.compile(r"entail(?:ment|ed|s)?|support(?:ed|s)?|consistent|grounded|factual|yes|true")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import SettingError
-from ragtrace.evaluate.models.external.libraries import clean, is_local, load_errors, package
+from ragtrace.errors import SettingError, package
+from ragtrace.evaluate.models.external.libraries import clean, is_local, load_errors
 from ragtrace.evaluate.models.person_names import Named
 
 _MAX_CHARS = 200_000

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrace.errors import ModelError
+from ragtrace.errors import ModelError, package
 from ragtrace.evaluate.models.external.consistency import Consistency
-from ragtrace.evaluate.models.external.libraries import EXTRA, device, is_local, load_errors, package
+from ragtrace.evaluate.models.external.libraries import EXTRA, device, is_local, load_errors
 from ragtrace.evaluate.models.external.passages import nearest, windows
 
 _QUESTION = (
