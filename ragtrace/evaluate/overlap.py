@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import warnings
 from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import package
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Score, Trace
 
@@ -17,11 +16,6 @@ _H2O = "H2O Eval Studio"
 _CHARS = 100_000
 _LCS_WORDS = 2_000
 _NEEDS = {"answer", "reference"}
-
-
-def _need(module: str, package: str, purpose: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise MissingExtraError(package, "eval", purpose)
 
 
 @lru_cache(maxsize=16)
@@ -33,9 +27,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _bleu(n: int) -> Evaluator:
     def bleu(trace: Trace) -> float | None:
-        _need("nltk", "nltk", "BLEU")
-        from nltk.translate.bleu_score import sentence_bleu
-
+        sentence_bleu = package("nltk.translate.bleu_score", "eval", "BLEU").sentence_bleu
         answer, reference = list(_words(trace.answer)), list(_words(trace.reference or ""))
         if not answer or not reference:
             return None
@@ -76,7 +68,7 @@ def _rouge(kind: str, what: str, limit: str = "100,000 characters") -> Evaluator
     name = f"rouge_{kind.lower()}"
 
     def rouge(trace: Trace) -> Score:
-        _need("rouge_score", "rouge-score", "ROUGE")
+        package("rouge_score", "eval", "ROUGE")
         score = _rouge_of(kind, trace.reference or "", trace.answer)
         explanation = f"precision {score.precision:.4f}, recall {score.recall:.4f}"
         return Score(name, float(score.fmeasure), explanation=explanation)

@@ -23,7 +23,7 @@ from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
 from ragtrace.console.pages.trace_view import seconds
-from ragtrace.console.pages.verdict_note import verdict_note
+from ragtrace.console.pages.verdict_note import change, verdict_note
 from ragtrace.console.visible_content import may_read_personal_data
 from ragtrace.statistics import Estimate
 
@@ -101,16 +101,8 @@ def _cards(
         check = by_name[name]
         address = "/traces?" + urlencode({"evaluator": name, "label": "fail", **state})
         rates = _rates(check, switches.get(name, ()))
-        cards.append(Card(check, past.get(name), _change(check.passes, past.get(name)), rates, address))
+        cards.append(Card(check, past.get(name), change(check.passes, past.get(name)), rates, address))
     return cards
-
-
-def _change(now: Estimate | None, before: Estimate | None) -> str:
-    if now is None or before is None or now.interval is None or before.interval is None:
-        return ""
-    if now.interval[0] > before.interval[1]:
-        return "better"
-    return "worse" if now.interval[1] < before.interval[0] else ""
 
 
 def _switches(store: Store, figures_: Overview) -> dict[str, list[tuple[float, str]]]:

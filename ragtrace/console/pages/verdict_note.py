@@ -9,11 +9,14 @@ from fastapi import Request
 
 from ragtrace.console.access import store_of
 from ragtrace.console.chatlogs.overview import Check
+from ragtrace.console.chatlogs.side_by_side import compare_sides
+from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, two_sides, with_defaults
 from ragtrace.console.pages.template_filters import moment, percent
 from ragtrace.console.review import true_shares
 from ragtrace.statistics import Estimate
 from ragtrace.statistics.true_share import TrueShare
 
+_WEEK = 7 * 86_400.0
 _CACHE_SECONDS = 60.0
 """Seconds for which what people say is cached: it reads all scores of the time."""
 
@@ -36,18 +39,35 @@ def verdict_note(  # noqa: PLR0917 a share and its time
     time before, `period` the name of the time from `since` to `until`, e.g. `last 7 days`."""
     if check.passes is None:
         return None
-    kind = _compare(check.passes, before)
-    return VerdictNote(
-        kind, _evaluator(check, before, kind, period), _people(request, check.evaluator, app, since, until)
-    )
+    kind = {"worse": "bad", "better": "good"}.get(change(check.passes, before), "")
+    if not kind and before is not None and before.interval and check.passes.value >= before.interval[0]:
+        kind = "good"
+    text, fall = _evaluator(check, before, kind, period), _fall(request, check.evaluator, app, since, until)
+    people = _people(request, check.evaluator, app, since, until)
+    return VerdictNote("bad" if fall else kind, f"{fall} {text}" if fall else text, people)
 
 
-def _compare(passes: Estimate, before: Estimate | None) -> str:
-    if before is None or passes.interval is None or before.interval is None:
+def change(now: Estimate | None, before: Estimate | None) -> str:
+    """`better` or `worse` where the intervals of two shares of passes do not touch, else empty."""
+    if now is None or before is None or now.interval is None or before.interval is None:
         return ""
-    if passes.interval[1] < before.interval[0]:
-        return "bad"
-    return "good" if passes.interval[0] >= before.interval[0] or passes.value >= before.interval[0] else ""
+    if now.interval[0] > before.interval[1]:
+        return "better"
+    return "worse" if now.interval[1] < before.interval[0] else ""
+
+
+def _fall(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
+    """The sentence of Compare on the newest prompt version, or else model, where it is worse than the one before; they
+    are those of a week where the time is shorter."""
+    store, since = store_of(request), min(since, until - _WEEK)
+    for kind in KINDS[:2]:
+        choice = SideChoice(kind[0], "", "", since, until, app, evaluator)
+        names = choices(store, choice)
+        if len(names) > 1:
+            rows = compare_sides(store, *two_sides(with_defaults(choice, names)), evaluator).rows
+            if rows and rows[0].verdict == "worse":
+                return rows[0].sentence
+    return ""
 
 
 def _evaluator(check: Check, before: Estimate | None, kind: str, period: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import SettingError, package
 from ragtrace.evaluate.judge.budget import NANO, WINDOWS, BudgetError, Reservation, nano_limits, window_starts
 
 Window = tuple[str, int]
@@ -165,12 +165,10 @@ def reservation_id(score_key: str, request: str) -> str:
 
 
 def _connect(address: str) -> Any:
-    try:
-        import redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-    except ImportError as error:
-        raise MissingExtraError("redis", "judge", "The setting judge_ledger") from error
+    redis = package("redis", "judge", "The setting judge_ledger")
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     try:
         # No retries of redis-py's own: a settlement that was carried out would count twice.
         client = redis.Redis.from_url(
