@@ -12,7 +12,7 @@ from rule_test import counter, evaluated, gauge_phases
 import scenarios
 from scenarios import Check, Evaluations, Events, Scenario
 
-FILES = ("objectives", "ragtrace-measures", "ragtrace-alerts")
+FILES = ("tests/objectives/shipped", "ragtrace-measures", "ragtrace-alerts")
 GROUPS = ["ragtrace-objectives", "ragtrace-measures", "ragtrace-wander", "ragtrace-alerts"]
 
 

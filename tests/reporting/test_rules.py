@@ -18,16 +18,16 @@ def test_the_written_rules_are_valid_and_say_what_was_chosen(tmp_path: Path) -> 
     stays."""
     out = tmp_path / "alerts"
     command = ["rules", "https://g.example.org/", "https://c.example.org", "--out", str(out)]
-    command += ["--pages", "faithfulness, toxicity", "--env-pattern", "live-.*"]
+    command += ["--pages", "groundedness, toxicity", "--env-pattern", "prod-.*|prod"]
     assert main(command) == 0
     own = out / "rules" / "objectives.yml"
     (group,) = yaml.safe_load(own.read_text(encoding="utf-8"))["groups"]
-    assert [rule["labels"]["evaluator"] for rule in group["rules"]] == ["faithfulness", "toxicity"]
+    assert [rule["labels"]["evaluator"] for rule in group["rules"]] == ["groundedness", "toxicity"]
     alerts = (out / "rules" / "ragtrace-alerts.yml").read_text(encoding="utf-8")
     assert "https://g.example.org/d/ragtrace-overview?" in alerts
     assert "https://c.example.org/traces?" in alerts
     assert "localhost" not in "".join(line for line in alerts.splitlines() if not line.startswith("#"))
-    assert 'env!~"|live-.*"' in (out / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
+    assert 'env!~"|prod-.*|prod"' in (out / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
     assert {path.name for path in out.iterdir()} == {"rules", "alertmanager", "dashboards", "prometheus.yml"}
     own.write_text("groups: []\n", encoding="utf-8")
     assert main(command) == 0
@@ -36,6 +36,7 @@ def test_the_written_rules_are_valid_and_say_what_was_chosen(tmp_path: Path) -> 
         pytest.skip("promtool or amtool is not installed")
     for tool in (
         ["promtool", "check", "rules", *map(str, (out / "rules").glob("ragtrace-*.yml"))],
+        ["promtool", "test", "rules", str(out / "rules" / "tests" / "texts.yml")],
         ["amtool", "check-config", str(out / "alertmanager" / "alertmanager.yml")],
     ):
         done = subprocess.run(tool, capture_output=True, text=True, check=False)
