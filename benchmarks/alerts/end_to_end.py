@@ -22,6 +22,7 @@ from traffic import DAY, rhythm
 
 from ragtrace import plugins
 from ragtrace.evaluation import run
+from ragtrace.records import Facts
 from ragtrace.testing import make_trace
 
 BEST, WORST = "gpt-4-0613", "llama-2-7b-chat"
@@ -32,11 +33,11 @@ Verdicts = list[bool]
 def failing(rows: Sequence[dict[str, Any]], contexts: str = "own") -> list[bool | None]:
     """Whether the evaluator fails each answer; None where it does not apply."""
     check = plugins.load("faithfulness")
-    others = [*rows[1:], rows[0]]
     traces = []
-    for row, other in zip(rows, others, strict=True):
+    for i, row in enumerate(rows):
+        other = next(each for each in (*rows[i:], *rows) if each["source_id"] != row["source_id"])
         chunks = {"own": row["contexts"], "others": other["contexts"], "none": []}[contexts]
-        traces.append(make_trace(row["query"] or "", chunks, row["answer"]))
+        traces.append(make_trace(row["query"] or "", chunks, row["answer"], facts=Facts(name="rag")))
     labels = [scores[0].label for scores in run(check, traces)]
     return [label == "fail" if label in ("pass", "fail") else None for label in labels]
 
