@@ -80,9 +80,8 @@ def main() -> None:
         results = list(pool.map(misses, cases))
     for case, wrong in zip(cases, results, strict=True):
         for since, until, wanted, fired in wrong:
-            print(
-                f"{case['name']}, hours {since:g} to {until:g}: {wanted} was wanted, got {', '.join(fired) or 'nothing'}"
-            )
+            got = ", ".join(fired) or "nothing"
+            print(f"{case['name']}, hours {since:g} to {until:g}: {wanted} wanted, {got} fired")
     checks = sum(len(case["checks"]) for case in cases)
     right = checks - sum(map(len, results))
     print(f"{right} of {checks} checks; {sum(not wrong for wrong in results)} of {len(cases)} cases")
