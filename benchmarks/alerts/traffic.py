@@ -18,7 +18,7 @@ USUAL = 0.92
 SUSPICIOUS = {True: 0.85, False: 0.05}
 """Error-biased sampling looks at what seems suspicious: that share of the bad answers and of the good ones does."""
 SENSITIVITY, SPECIFICITY = 0.637, 0.820
-"""How often faithfulness fails a bad answer and passes a good one, as `noise.py` measures it."""
+"""How often faithfulness failed a bad answer and passed a good one of RAGTruth in November 2026."""
 
 
 @dataclasses.dataclass(frozen=True)
