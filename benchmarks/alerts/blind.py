@@ -68,8 +68,8 @@ def misses(case: dict[str, Any]) -> list[Miss]:
     for (since, until, wanted), line in zip(case["checks"], got, strict=True):
         fired = sorted(re.findall(r'alertname="(\w+)", severity="(\w+)"', line.replace("\\", "")))
         severities = {severity for _, severity in fired}
-        told = "page" if "page" in severities else "ticket" if severities else "quiet"
-        if told != wanted and not (wanted == "some" and severities):
+        highest = "page" if "page" in severities else "ticket" if severities else "quiet"
+        if highest != wanted and not (wanted == "some" and severities):
             wrong.append((since, until, wanted, [f"{name} ({severity})" for name, severity in fired]))
     return wrong
 

@@ -1,4 +1,4 @@
-"""When a user is told, with the evaluator as it is: python benchmarks/alerts/end_to_end.py --data FOLDER [--rows 300]
+"""How long users wait for a page with the real evaluator: python benchmarks/alerts/end_to_end.py --data FOLDER
 
 Labelled answers of RAGTruth's questions (FOLDER is that of benchmarks/quality.py) are put through `faithfulness`, once
 as they are, once with the chunks of another question, once without chunks. What it says is the traffic of simulated
@@ -60,10 +60,10 @@ def delays(rate: float, sampled: float, before: tuple[float, float], after: tupl
         n = random.poisson(rate * STEP / 60 * flow * sampled * applies)
         counts.append((random.binomial(n, fails), n))
     fails, n = (np.array([each[i] for each in counts]) / sampled for i in (0, 1))
-    found = begins(fails, n, n / sampled)
+    starts = begins(fails, n, n / sampled)
     first = int(drop // STEP) + 1
-    early = found[:, DAY_STEPS:first].any(axis=1).mean()
-    late = [float(np.argmax(row[first:]) + 1) * 5 if row[first:].any() else np.inf for row in found]
+    early = starts[:, DAY_STEPS:first].any(axis=1).mean()
+    late = [float(np.argmax(row[first:]) + 1) * 5 if row[first:].any() else np.inf for row in starts]
     median, most = np.quantile(late, (0.5, 0.95), method="lower")
     text = [f"{value:.0f} min" if np.isfinite(value) else "never" for value in (median, most)]
     return f"{text[0]}; {text[1]}" + (f" ({early:.0%} paged before)" if early > 0.1 else "")

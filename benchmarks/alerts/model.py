@@ -55,7 +55,7 @@ def begins(fails: Array, weights: Array, squares: Array) -> Array:
     profiles = {back: np.full((series, steps), np.nan) for back in (DAY_STEPS, 7 * DAY_STEPS)}
     excess = np.zeros((len(SIZES), series))
     is_open = np.zeros(series, bool)
-    found = np.zeros((series, steps), bool)
+    starts = np.zeros((series, steps), bool)
     variance = np.full(series, LEAST_VARIANCE)
     for t in range(steps):
         usual = (usual_fails + 1e-9) / (usual_n + 1e-9)
@@ -76,13 +76,13 @@ def begins(fails: Array, weights: Array, squares: Array) -> Array:
             gain = (fe[:, t] * np.log(odds) - ne[:, t] * np.log(1 + (odds - 1) * expected)) / divisor
             excess[k] = np.where(learnt, np.clip(excess[k] + gain, 0, most), 0)
         new = (excess > THRESHOLD).any(axis=0) & ~is_open
-        found[:, t] = new
+        starts[:, t] = new
         is_open = (is_open | new) & (excess > 0).any(axis=0)
         follows = (excess <= PACE_UNTIL).all(axis=0)
         keep = 1 - np.minimum(ne[:, t] / 500, 1 / 864)
         usual_fails = np.where(follows, usual_fails * keep + fe[:, t], usual_fails)
         usual_n = np.where(follows, usual_n * keep + ne[:, t], usual_n)
-    return found
+    return starts
 
 
 def _wander(hour_fails: Array, hour_n: Array, usual: Array, t: int) -> Array:
@@ -127,22 +127,22 @@ def main() -> None:
     for usual in (0.02, 0.08, 0.15, 0.25):
         cells = []
         for rate, sampling in product((20, 200, 2000), SAMPLED):
-            found = simulated(
+            starts = simulated(
                 lambda r, rate=rate, p=sampling, usual=usual: Story(rate, p, phase=phase(r), usual=1 - usual),
                 o.months, 37, 0.0, [o.seed, rate, len(sampling)],
             )  # fmt: skip
-            cells.append(found[:, 7 * DAY_STEPS :].sum() / o.months)
+            cells.append(starts[:, 7 * DAY_STEPS :].sum() / o.months)
         print(f"{usual:.0%} | mean {np.mean(cells):.2f} | " + " ".join(f"{cell:.2f}" for cell in cells), flush=True)
     drop = HISTORY * DAY
     for rate, sampling, before, after in FALLS:
-        found = simulated(
+        starts = simulated(
             lambda r, rate=rate, sampling=sampling, before=before, after=after: Story(
                 rate, sampling, after=after, phase=phase(r, drop, busy=True), usual=before
             ),
             o.falls, HISTORY + 1.5, drop, [o.seed + 1, rate],
         )  # fmt: skip
         first = int(drop // STEP) + 1
-        delays = [float(np.argmax(row[first:]) + 1) * 5 if row[first:].any() else np.inf for row in found]
+        delays = [float(np.argmax(row[first:]) + 1) * 5 if row[first:].any() else np.inf for row in starts]
         low, high = np.quantile(delays, (0.5, 0.95), method="lower")
         print(
             f"{rate} a minute, {sampling}: {before} to {after}: median {low:.0f} min, 95 % {high:.0f} min", flush=True

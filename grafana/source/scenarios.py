@@ -363,7 +363,18 @@ def _absence() -> list[Scenario]:
 def _small() -> list[Scenario]:
     """Small and new applications, rare events, small shares."""
     info = [_info("2", (32, 1), (30, ABSENT)), _info("3", (32, ABSENT), (30, 1))]
+    closed = Value("ragtrace_closed", [(33, ABSENT), (1, 1), (20, ABSENT)], {"evaluator": "faithfulness"})
+    preview = [
+        Value("ragtrace_build_info", [(30, 1), (8, ABSENT)], {"version": "1"}),
+        Value("ragtrace_expected", [(38, 0)]),
+    ]
     return [
+        Scenario(
+            "closed", "people call an incident over while its rate stays",
+            [Evaluations([(30, 10, 0.08), (24, 10, 0.3)]), closed],
+            [fires(0, 30), fires(30, 33, DROP), fires(34, 53)],
+        ),
+        Scenario("preview", "an application that objectives.yml says need not run goes", preview, [fires(0, 37)]),
         Scenario("tiny", "20 requests a day, of which 90 % fail", [Evaluations([(70, 20 / 1440, 0.9)], weight=1)], [fires(30, 60, "RagtraceQualityLow")]),
         Scenario("newborn", "a new application fails 60 % from its first minute", [Evaluations([(6, 10, 0.6)])], [fires(0, 2, "RagtraceQualityLow")]),
         Scenario(
@@ -455,6 +466,7 @@ def weeks() -> list[Scenario]:
             [Evaluations([(8 * DAY, 10, 0.05), *[(1, 10, 0.05), (4, 10, 0.22), (19, 10, 0.05)] * 5])],
             [fires(0, 8 * DAY), fires(8 * DAY, 8 * DAY + 12, DROP), fires(9 * DAY, 9 * DAY + 12, DROP), fires(10 * DAY, 13 * DAY)],
         ),
+        Scenario("stays", "a fall that stays is the usual rate after seven days", [Evaluations([(30, 10, 0.08), (220, 10, 0.3)])], [fires(0, 30), fires(30, 31, DROP), fires(150, 160, DROP), fires(220, 249)]),
         Scenario("decay", "a decay from 6 to 20 % in 8.5 days is a ticket within three days", [Evaluations(decay)], [fires(0, 8 * DAY), Check(8 * DAY, 11 * DAY, frozenset({(CREEP, TICKET)}))]),
     ]  # fmt: skip
 

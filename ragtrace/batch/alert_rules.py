@@ -14,7 +14,6 @@ _PATTERN = "|.*(prod|prd|live).*|Prod.*|PROD.*"
 """The environments that page as shipped, in alertmanager.yml; ragtrace-alerts.yml has the first part of it."""
 _PAGES = "  - record: ragtrace_pages\n    expr: vector(1)\n    labels: {{evaluator: {name}}}\n"
 OWN = "objectives.yml"
-"""The file that is the user's to edit: it is not written again."""
 
 
 def write_rules(out: Path, pages: str = "", env_pattern: str = "", grafana: str = "", console: str = "") -> list[Path]:

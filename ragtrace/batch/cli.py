@@ -270,10 +270,11 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _rules(options: argparse.Namespace) -> int:
-    from ragtrace.batch.alert_rules import write_rules
+    from ragtrace.batch.alert_rules import OWN, write_rules
 
+    own = "stays as it was, whatever --pages says" if (options.out / "rules" / OWN).exists() else "is yours to edit"
     files = write_rules(options.out, options.pages, options.env_pattern, options.grafana, options.console)
-    print(f"ragtrace rules: {len(files)} files below {options.out}; objectives.yml is yours to edit")
+    print(f"ragtrace rules: {len(files)} files below {options.out}; {OWN} {own}")
     return 0
 
 

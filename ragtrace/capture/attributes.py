@@ -34,7 +34,7 @@ _WHOLE = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT})
 
 def add_attributes(capture: ContentPolicy, run: Run, cancelled: bool, failed: Callable[[str], object]) -> None:
     """Give the span of a run that ends its attributes. They are made when somebody reads them, so this copies into the
-    run what is lost when its request ends. Where they cannot be made, the method `failed` is called."""
+    run what the request's end removes. Where they cannot be made, the function `failed` is called."""
     calls = run.request.model_calls
     if run.operation == semconv.OP_AGENT:
         run.attributes.update(_usage_of_agent(run))

@@ -39,7 +39,7 @@ class JudgedLog(NamedTuple):
     score: float
     """The evaluator's value, in the same unit and direction as all scores."""
     weight: float
-    """Requests that the log stands for, above 0; only ratios of weights matter."""
+    """The number of requests that the log represents. It is above 0; only ratios of weights matter."""
 
 
 @dataclass(frozen=True, slots=True)

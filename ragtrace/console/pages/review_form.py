@@ -62,7 +62,7 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
 def _check_log(request: Request, user: User, stored: StoredTrace, form: FormData, item: int | None) -> None:
     """Raises Problem (409) for a verdict that may be meant for another log: its task is another log's, or this person
     judged the log otherwise after the page was made."""
-    if item is not None and not queue.is_of(store_of(request), item, stored.id):
+    if item is not None and not queue.belongs_to(store_of(request), item, stored.id):
         raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
     own, since = visible_content.find_own_review(request, user, stored), _number(_field(form, "shown"), float)
     if own is None or since is None or own.created is None or own.created <= since:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import Request
 
 from ragtrace.console.access import store_of
 from ragtrace.console.chatlogs.overview import Check
 from ragtrace.console.chatlogs.side_by_side import compare_sides
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, two_sides, with_defaults
 from ragtrace.console.pages.template_filters import moment, percent
 from ragtrace.console.review import true_shares
 from ragtrace.statistics import Estimate
-from ragtrace.statistics.true_share import TrueShare
 
 _WEEK = 7 * 86_400.0
 _CACHE_SECONDS = 60.0
-"""Seconds for which what people say is cached: it reads all scores of the time."""
+"""Seconds for which sentences that read all scores of a time are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def verdict_note(  # noqa: PLR0917 a share and its time
     kind = {"worse": "bad", "better": "good"}.get(change(check.passes, before), "")
     if not kind and before is not None and before.interval and check.passes.value >= before.interval[0]:
         kind = "good"
-    text, fall = _evaluator(check, before, kind, period), _fall(request, check.evaluator, app, since, until)
+    text, fall = _evaluator(check, before, kind, period), _cached(request, _fall, check.evaluator, app, since, until)
     people = _people(request, check.evaluator, app, since, until)
     return VerdictNote("bad" if fall else kind, f"{fall} {text}" if fall else text, people)
 
@@ -56,10 +58,10 @@ def change(now: Estimate | None, before: Estimate | None) -> str:
     return "worse" if now.interval[1] < before.interval[0] else ""
 
 
-def _fall(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
+def _fall(store: Store, evaluator: str, since: float, until: float, app: str) -> str:
     """The sentence of Compare on the newest prompt version, or else model, where it is worse than the one before; they
     are those of a week where the time is shorter."""
-    store, since = store_of(request), min(since, until - _WEEK)
+    since = min(since, until - _WEEK)
     for kind in KINDS[:2]:
         choice = SideChoice(kind[0], "", "", since, until, app, evaluator)
         names = choices(store, choice)
@@ -98,10 +100,10 @@ def _worse_since(check: Check, before: Estimate) -> float | None:
 
 def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
     """Of the period; where people have judged too little of it, of the last month."""
-    share = _cached(request, evaluator, app, since, until)
+    share = _cached(request, true_shares.estimate, evaluator, app, since, until)
     if share is not None and share.verdicts >= true_shares.LEAST:
         return true_shares.sentence(share)
-    month = _cached(request, evaluator, app, until - true_shares.MONTH, until)
+    month = _cached(request, true_shares.estimate, evaluator, app, until - true_shares.MONTH, until)
     text = true_shares.sentence(month)
     return text and (f"In 30 days: {text}" if month is not share else text)
 
@@ -113,11 +115,11 @@ def _range(estimate: Estimate, places: int = 1) -> str:
     return f"{100 * low:.{places}f} to {100 * high:.{places}f}"
 
 
-def _cached(request: Request, evaluator: str, app: str, since: float, until: float) -> TrueShare | None:
+def _cached(  # noqa: PLR0917 what is computed of which answers
+    request: Request, compute: Callable[..., Any], evaluator: str, app: str, since: float, until: float
+) -> Any:
     cache = request.app.state.__dict__.setdefault("people", {})
-    key = (evaluator, app, round(until - since))
-    computed, share = cache.get(key, (-_CACHE_SECONDS, None))
-    if time.monotonic() - computed > _CACHE_SECONDS:
-        share = true_shares.estimate(store_of(request), evaluator, since, until, app)
-        cache[key] = (time.monotonic(), share)
-    return share  # type: ignore[no-any-return]
+    key = (compute.__name__, evaluator, app, round(until - since))
+    if key not in cache or time.monotonic() - cache[key][0] > _CACHE_SECONDS:
+        cache[key] = time.monotonic(), compute(store_of(request), evaluator, since, until, app)
+    return cache[key][1]

@@ -27,17 +27,13 @@ def chances(rows: Sequence[tuple[float | None, float]], count: float, past: Sequ
     `past` are verdicts of an earlier time with scores of the same kind. Without them only weights count."""
     scores = sorted(score for score, _ in rows if score is not None)
     cuts = [scores[int(q * len(scores))] for q in _CUTS] if scores else []
-    counts = [[1.0, 1.0] for _ in range(len(cuts) + 1)]
-    mean = (sum(v.bad for v in past) + 1.0) / (len(past) + 2.0)
-    for bad, score, _ in past:
-        cell = counts[bisect(cuts, score)]
-        cell[0] += bad / max(mean, 0.01)
-        cell[1] += 1
-    # Each part begins with one verdict of the mean share.
-    shares = [min(0.98, max(0.02, mean * bad / logs)) for bad, logs in counts] if past else [0.5] * len(counts)
+    mean = (sum(log.bad for log in past) + 1.0) / (len(past) + 2.0)
+    verdicts = [[mean] for _ in range(len(cuts) + 1)]  # each part begins with one verdict of the mean share
+    for log in past:
+        verdicts[bisect(cuts, log.score)].append(log.bad)
+    shares = [min(0.98, max(0.02, sum(part) / len(part))) for part in (*verdicts, [mean])]
     spread = [math.sqrt(share * (1 - share)) for share in shares]
-    usual = math.sqrt(mean * (1 - mean)) if past else 0.5
-    sizes = [weight * (usual if score is None else spread[bisect(cuts, score)]) for score, weight in rows]
+    sizes = [weight * spread[-1 if score is None else bisect(cuts, score)] for score, weight in rows]
     total = sum(sizes) or 1.0
     parts = ((1 - FLOOR) * size / total + FLOOR / len(rows) for size in sizes)
     return [round(min(1.0, count * part), 12) for part in parts]

@@ -134,8 +134,8 @@ def skip(store: Store, item: int, user: int, reason: str, now: float | None = No
     return _update(store, item, and_(items.c.state == "open", is_free), values)
 
 
-def is_of(store: Store, item: int, trace: int) -> bool:
-    """Whether this item of the queue is of this log; true for an item that is gone."""
+def belongs_to(store: Store, item: int, trace: int) -> bool:
+    """Whether this item of the queue belongs to this log; true for an item that is gone."""
     with store.reading() as connection:
         return connection.scalar(select(items.c.trace).where(items.c.id == item)) in (trace, None)
 
