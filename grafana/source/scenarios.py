@@ -466,7 +466,6 @@ def weeks() -> list[Scenario]:
             [Evaluations([(8 * DAY, 10, 0.05), *[(1, 10, 0.05), (4, 10, 0.22), (19, 10, 0.05)] * 5])],
             [fires(0, 8 * DAY), fires(8 * DAY, 8 * DAY + 12, DROP), fires(9 * DAY, 9 * DAY + 12, DROP), fires(10 * DAY, 13 * DAY)],
         ),
-        Scenario("stays", "a fall that stays is the usual rate after seven days", [Evaluations([(30, 10, 0.08), (220, 10, 0.3)])], [fires(0, 30), fires(30, 31, DROP), fires(150, 160, DROP), fires(220, 249)]),
         Scenario("decay", "a decay from 6 to 20 % in 8.5 days is a ticket within three days", [Evaluations(decay)], [fires(0, 8 * DAY), Check(8 * DAY, 11 * DAY, frozenset({(CREEP, TICKET)}))]),
     ]  # fmt: skip
 
