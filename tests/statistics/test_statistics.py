@@ -1,4 +1,4 @@
-"""Weighted estimates and the change test."""
+"""Weighted estimates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.statistics import MAX_WEIGHT, ChangeTest, Estimate, Reference, Sums, weighted, wilson
+from ragtrace.statistics import MAX_WEIGHT, Estimate, Sums, weighted, wilson
 
 DAY, HOUR = 86_400, 3_600
 values = st.floats(-1e6, 1e6, allow_nan=False)
@@ -131,85 +131,3 @@ def test_sums_add_up(pairs: list[tuple[float, float]], cut: int) -> None:
     assert one is not None
     assert both.value == pytest.approx(one.value, rel=1e-6, abs=1e-6)
     assert both.count == one.count
-
-
-# --- the change test ---------------------------------------------------------------------------------------
-
-
-def fed(test: ChangeTest, fails: float, count: int, *, start: float = 0.0, seed: int = 1, gap: float = 18.0) -> float:
-    """Feed evaluations of a failure rate, 200 an hour; the time after them."""
-    chance = random.Random(seed)
-    for i in range(count):
-        test.observe(chance.random() < fails, 1.0, start + i * gap)
-    return start + count * gap
-
-
-def test_a_rise_is_found_and_a_steady_rate_is_not() -> None:
-    """A month at 4 % raises nothing; from 4 to 12 % is detected within some hundred evaluations, and reported with its
-    begin and both rates."""
-    test = ChangeTest()
-    now = fed(test, 0.04, 144_000)
-    assert test.alarm is None
-    fed(test, 0.12, 1_000, start=now, seed=2)
-    assert test.alarm is not None
-    assert test.alarm.time - now < 6 * HOUR
-    assert abs(test.alarm.since - now) < 6 * HOUR
-    assert 0.03 < test.alarm.before < 0.05 < test.alarm.after
-
-
-def test_an_improvement_is_no_alarm() -> None:
-    """Fewer failures raise nothing."""
-    test = ChangeTest(Reference(0.2, 5_000))
-    fed(test, 0.02, 20_000)
-    assert test.alarm is None
-
-
-def test_acknowledging() -> None:
-    """An alarm remains until it is acknowledged; it is raised again while the rate is high."""
-    test = ChangeTest(Reference(0.04, 5_000))
-    now = fed(test, 0.3, 500)
-    first = test.alarm
-    now = fed(test, 0.04, 2_000, start=now)
-    assert first is not None
-    assert test.alarm is first
-    test.acknowledge()
-    now = fed(test, 0.04, 2_000, start=now)
-    assert test.alarm is None
-    now = fed(test, 0.3, 500, start=now)
-    assert test.alarm is not None
-
-
-@pytest.mark.parametrize("jump", [-400 * DAY, -HOUR, HOUR, 30 * DAY, 400 * DAY])
-def test_a_jump_of_the_clock_raises_nothing(jump: float) -> None:
-    """A jump or a gap leaves the statistic alone and moves the limit by no more than an hour can."""
-    one, other = ChangeTest(), ChangeTest()
-    chance = random.Random(4)
-    for i in range(20_000):
-        failed = chance.random() < 0.04
-        one.observe(failed, 1.0, 18.0 * i)
-        other.observe(failed, 1.0, 18.0 * i + (jump if i > 10_000 else 0.0))
-    assert one.alarm is other.alarm is None
-    assert other.limit == pytest.approx(one.limit, abs=0.1)
-    for i in range(20_000, 20_500):
-        failed = chance.random() < 0.3
-        one.observe(failed, 1.0, 18.0 * i)
-        other.observe(failed, 1.0, 18.0 * i + jump)
-    assert other.alarm is not None
-
-
-def test_uneven_weights_make_the_test_slower_not_louder() -> None:
-    """Under biased sampling a month of a steady rate raises nothing, the reference is the weighted rate, and a rise is
-    found."""
-    chance = random.Random(6)
-    test = ChangeTest()
-    time = 0.0
-    for fails, requests in ((0.04, 300_000), (0.2, 20_000)):
-        verdicts, inclusion = sampled(chance, requests, fails)
-        for verdict, p in zip(verdicts, inclusion, strict=True):
-            test.observe(verdict == 0.0, 1 / p, time)
-            time += 18.0
-        if fails == 0.04:
-            assert test.alarm is None
-            assert test.reference is not None
-            assert test.reference.rate == pytest.approx(0.04, abs=0.015)
-    assert test.alarm is not None

@@ -17,7 +17,8 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.live.journal import JournalEntry, Reading, read
 from ragtrace.records import Score
-from ragtrace.statistics import Alarm, ChangeTest, Estimate, Step, Sums
+from ragtrace.statistics import Estimate, Step, Sums
+from ragtrace.statistics.differences import independent_difference
 from ragtrace.statistics.tally import ScoreTally
 
 WORST = 20
@@ -25,6 +26,10 @@ _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _HOUR = 3_600.0
 _STEPS = 168
 """Most points of a time line: a week by the hour; longer periods have longer steps."""
+LEAST = 300
+"""Effective evaluations of the previous period below which nothing is compared with it."""
+_RISE, _P = 1.25, 0.001
+"""More fail where the share of failures is so many times that of the previous period, and by chance so rarely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +67,10 @@ class EvaluatorRow:
     """Estimated share of the application's requests that have a verdict or a value, in [0, 1]. On the rest, the
     evaluator was not applicable or failed."""
     change: str
-    """`rise`, `steady`, or `learning` if there are not enough data."""
-    alarm: Alarm | None
-    learnt: float
-    """Effective evaluations in the reference of the change test."""
+    """`rise`, `steady`, or `learning` if the previous period has fewer than `LEAST` effective evaluations of the same
+    version."""
+    shares: tuple[Estimate, Estimate] | None
+    """Of failures in the previous and in this period, by the newest version that both have; None without one."""
     line: tuple[Step, ...]
 
     @property
@@ -230,12 +235,12 @@ class _History:
         self._since, self._until = since, until
         self._now, self._before = ScoreTally(), ScoreTally()
         self._covered = 0.0
-        self._test = ChangeTest()
-        self._in_period = False
+        self._fails: defaultdict[str, tuple[Sums, Sums]] = defaultdict(lambda: (Sums(), Sums()))
+        """Failures of the previous and of this period, by version: another version fails other answers, which does not
+        mean that the answers changed."""
         self._width = _HOUR * max(1, math.ceil((until - since) / _HOUR / _STEPS))
         self._steps: dict[int, Sums] = {}
         self._versions: set[str] = set()
-        self._test_versions: set[str] = set()
         self._method = ""
         self._lower = False
 
@@ -252,22 +257,16 @@ class _History:
             self._add_verdict(entry.time, score, inside)
 
     def _add_verdict(self, time: float, score: Score, inside: bool) -> None:
-        if score.version not in self._test_versions:
-            # Another version or threshold fails other answers, which does not mean that the answers changed.
-            if self._test_versions:
-                self._test = ChangeTest()
-            self._test_versions.add(score.version)
-        if inside and not self._in_period:
-            self._in_period = True
-            self._test.acknowledge()  # the report is about alarms of this period only
-        self._test.observe(score.label == "fail", 1.0 / score.sampling_probability, time)
+        self._fails[score.version][inside].add(float(score.label == "fail"), score.sampling_probability)
         if inside:
             step = int(time // self._width)
             self._steps.setdefault(step, Sums()).add(float(score.label == "pass"), score.sampling_probability)
 
     def row(self, app: str, evaluator: str, requests: float) -> EvaluatorRow:
-        test, reference = self._test, self._test.reference
-        alarm = test.alarm if self._in_period else None
+        pairs = [pair for pair in self._fails.values() if pair[0].count and pair[1].count]
+        newest = pairs[-1] if pairs else (Sums(), Sums())
+        before, now = newest[0].rate(), newest[1].rate()
+        shares = None if before is None or now is None else (before, now)
         return EvaluatorRow(
             app,
             evaluator,
@@ -277,9 +276,8 @@ class _History:
             _figures(self._now),
             _figures(self._before),
             min(1.0, self._covered / requests) if requests else None,
-            "rise" if alarm is not None else "learning" if test.learning else "steady",
-            alarm,
-            reference.effective if reference is not None else 0.0,
+            _change(shares),
+            shares,
             self._line(),
         )
 
@@ -290,6 +288,13 @@ class _History:
         return tuple(
             Step(i * self._width, self._steps[i].rate() if i in self._steps else None) for i in range(first, last)
         )
+
+
+def _change(shares: tuple[Estimate, Estimate] | None) -> str:
+    if shares is None or shares[0].effective < LEAST:
+        return "learning"
+    before, now = shares
+    return "rise" if now.value >= _RISE * before.value and independent_difference(*shares).p < _P else "steady"
 
 
 def _worst(entries: Sequence[JournalEntry]) -> tuple[WorstAnswer, ...]:

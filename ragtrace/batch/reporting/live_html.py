@@ -24,7 +24,7 @@ def write_live(report: LiveReport, path: str | os.PathLike[str]) -> Path:
 
 def live_page(report: LiveReport) -> str:
     """The page as text. Raises MissingExtraError without jinja2."""
-    formats = live_text.rate, live_text.mean, live_text.effective, live_text.share, live_text.change, live_text.brief
+    formats = live_text.rate, live_text.mean, live_text.effective, live_text.share, live_text.change
     filters: dict[str, Callable[..., Any]] = {
         form.__name__: form for form in (*formats, live_text.counts, live_text.value, live_text.summary, moment)
     }
@@ -53,7 +53,7 @@ def timeline(row: EvaluatorRow) -> str:
         (_FRAME.x((i + 0.5) / len(row.line)), _FRAME.y(scale.share(step.passes.value))) if step.passes else None
         for i, step in enumerate(row.line)
     ]
-    shapes = [svg.grid(_FRAME, scale), times, *bars, svg.trend(spots), _onset(row)]
+    shapes = [svg.grid(_FRAME, scale), times, *bars, svg.trend(spots)]
     return svg.picture(_label(row, [estimate.value for estimate in passes]), _FRAME.width, _FRAME.height, shapes)
 
 
@@ -65,16 +65,7 @@ def _bar(i: int, start: float, passes: Estimate, scale: svg.Axis, count: int) ->
     return svg.rect("band", _FRAME.x(i / count) + 0.5, y, width, max(1.0, foot - y), title=title)
 
 
-def _onset(row: EvaluatorRow) -> str:
-    """A dashed line at the time since which failures are more frequent."""
-    if row.alarm is None or len(row.line) < 2:
-        return ""
-    steps = (row.alarm.since - row.line[0].start) / (row.line[1].start - row.line[0].start)
-    x = _FRAME.x(min(1.0, max(0.0, steps / len(row.line))))
-    return svg.line("limit", x, _FRAME.top, x, _FRAME.floor)
-
-
 def _label(row: EvaluatorRow, rates: Sequence[float]) -> str:
-    rise = f"; {live_text.change(row)}" if row.alarm is not None else ""
+    rise = f"; {live_text.change(row)}" if row.change == "rise" else ""
     name = live_text.clean(row.evaluator)
     return f"Pass rate of {name}: {len(rates)} points, from {100 * min(rates):.0f} to {100 * max(rates):.0f} %{rise}"

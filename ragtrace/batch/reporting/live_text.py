@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from ragtrace.base.terminal import fitted
 from ragtrace.batch.reporting.formats import NONE, json_value, moment, table
-from ragtrace.batch.reporting.live import AppReport, EvaluatorRow, LiveReport
+from ragtrace.batch.reporting.live import LEAST, AppReport, EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 
 _HEAD = (
@@ -29,7 +29,7 @@ def as_text(report: LiveReport, columns: int | None = None) -> str:
 def verdict(report: LiveReport) -> str:
     """What a reader must know first: which figures became worse, or that none did, and how much that is based on."""
     rows = [row for app in report.apps for row in app.rows if row.now.passes is not None]
-    worse = [f"{row.app}: {row.evaluator}, {_rise(row)}" for row in rows if row.alarm is not None]
+    worse = [f"{row.app}: {row.evaluator}, {change(row)}" for row in rows if row.change == "rise"]
     if worse:
         more = f", and {len(worse) - 3} more" if len(worse) > 3 else ""
         return f"WORSE: {'; '.join(worse[:3])}{more}"
@@ -38,7 +38,7 @@ def verdict(report: LiveReport) -> str:
     if not rows:
         return f"No verdict: no evaluator passes or fails answers ({based})"
     if len(young) == len(rows):
-        return f"No verdict yet: fewer than 300 effective evaluations to compare with ({based}). {_lowest(rows)}"
+        return f"No verdict yet: fewer than {LEAST} effective evaluations to compare with ({based}). {_lowest(rows)}"
     return (
         f"Not worse: no rise of failures in {len(rows) - len(young)} of {len(rows)} evaluators ({based})"
         + (f"; too few to compare with for {', '.join(sorted(set(young))[:5])}" if young else "")
@@ -49,12 +49,6 @@ def verdict(report: LiveReport) -> str:
 def _lowest(rows: Sequence[EvaluatorRow]) -> str:
     row = min(rows, key=lambda row: row.now.passes.value if row.now.passes is not None else math.inf)
     return f"Lowest pass rate: {row.app}: {row.evaluator} {rate(row.now.passes)}"
-
-
-def _rise(row: EvaluatorRow) -> str:
-    assert row.alarm is not None  # the caller asks for rows with one
-    before, after, count = 100 * row.alarm.before, 100 * row.alarm.after, row.now.evaluated
-    return f"failures {before:.1f} % to {after:.1f} % since {moment(row.alarm.since)} (n = {count:,})"
 
 
 def as_json(report: LiveReport) -> str:
@@ -103,25 +97,14 @@ def share(value: float | None) -> str:
 
 
 def change(row: EvaluatorRow) -> str:
-    """The result of the change test as a sentence."""
+    """How the share of failures differs from that of the period before."""
     if row.now.passes is None:
         return NONE
-    if row.alarm is not None:
-        a = row.alarm
-        return (
-            f"MORE FAILURES since {moment(a.since)}: {100 * a.before:.1f} % to {100 * a.after:.1f} %, "
-            f"detected {moment(a.time)}"
-        )
-    if row.change == "learning":
-        return f"not enough data to compare with ({row.learnt:.0f} of 300 effective evaluations)"
-    return "no rise detected"
-
-
-def brief(row: EvaluatorRow) -> str:
-    """The result of the change test in a few words."""
-    if row.now.passes is None:
-        return NONE
-    return {"rise": "more than before", "learning": "not enough data", "steady": "no rise detected"}[row.change]
+    if row.shares is None or row.change == "learning":
+        return "not enough data before"
+    before, now = row.shares
+    rise = "" if row.change == "rise" else "no rise: "
+    return f"{rise}failures {100 * before.value:.1f} % to {100 * now.value:.1f} % (n = {now.count:,})"
 
 
 def counts(numbers: Mapping[str, int]) -> str:
@@ -182,7 +165,7 @@ def _cells(row: EvaluatorRow) -> tuple[str, ...]:
 
 
 def _details(row: EvaluatorRow) -> Iterator[str]:
-    if row.alarm is not None:
+    if row.change == "rise":
         yield f"  {row.evaluator}: {change(row)}"
     if row.now.failures:
         yield f"  {row.evaluator}: failures by kind: {counts(row.now.failures)}"

@@ -6,11 +6,9 @@ import json
 import math
 
 from ragtrace.batch.reporting.formats import moment
-from ragtrace.batch.reporting.live import EvaluatorRow, LiveReport
+from ragtrace.batch.reporting.live import LEAST, EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 
-LEAST = 300
-"""Effective evaluations below which nothing is suggested."""
 MARGIN = 1.25
 """An objective allows so many times the share that fails now (its upper bound), so that a usual week does not use up
 its error budget."""
@@ -39,7 +37,7 @@ def _rule(row: EvaluatorRow, passes: Estimate) -> str:
     if passes.effective < LEAST:
         return f"{name}: no objective from {passes.effective:.0f} effective evaluations; {LEAST} are needed"
     if row.change == "rise":
-        return f"{name}: no objective, because more fail than at the beginning; choose a better time with --since"
+        return f"{name}: no objective, because more fail than before; choose a better time with --since"
     if objective <= 0:
         return f"{name}: no objective, because most answers fail"
     labels = f"{{evaluator: {json.dumps(row.evaluator)}, app: {json.dumps(row.app)}}}"
