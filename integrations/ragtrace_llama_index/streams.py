@@ -1,7 +1,7 @@
 """Keeps a request open until its streamed answer ends.
 
 LlamaIndex returns from `query(streaming=True)` before it calls the model, so the model's span would have no parent. The
-proxies here replace the response's generator: while it runs, and only then, the request is LlamaIndex's active span.
+response's generator is replaced: while it runs, and only then, the request is LlamaIndex's active span.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import sys
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from types import FrameType
@@ -19,10 +19,9 @@ from typing import Any
 from ragtrace.capture import current
 from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.reply_streams import is_stream, substitute_stream
 from ragtrace.capture.request import Run
 from ragtrace_llama_index import conversion
-
-_Entered = tuple[Token[str | None], current.Attachment | None]
 
 
 def finish(recorder: Recorder, run: Run, error: BaseException | None = None, cancelled: bool = False) -> None:
@@ -127,142 +126,71 @@ def _frame_of(stream: Any) -> FrameType | None:
     return frame
 
 
-class _Stream:
-    """The common part of the sync and the async proxy: the text so far, and one end."""
+class _ResponseReader:
+    """Reads a response's stream: the text so far, and one end."""
 
-    _inner: Any
+    def __init__(self, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> None:
+        self._recorder, self._active = recorder, active
+        self.run: Run | None = run
+        """The request; None after its end."""
+        self._entered: tuple[Token[str | None], current.Attachment | None] | None = None
 
-    def __init__(self, inner: Any, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> None:
-        self._inner, self._recorder, self._active = inner, recorder, active
-        self._run: Run | None = run
-        reaper.start()
+    def __enter__(self) -> None:
+        if self.run is not None:
+            self._entered = self._active.set(str(self.run.key)), current.attach(self.run)
 
-    def _enter(self) -> _Entered | None:
-        if self._run is None:
-            return None
-        return self._active.set(str(self._run.key)), current.attach(self._run)
-
-    def _leave(self, entered: _Entered | None) -> None:
-        if entered is not None:
-            current.detach(entered[1])
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if self._entered is not None:
+            current.detach(self._entered[1])
             with contextlib.suppress(ValueError):  # an abandoned step is closed in another context
-                self._active.reset(entered[0])
+                self._active.reset(self._entered[0])
+            self._entered = None
+        if error is not None:
+            self._end(None if isinstance(error, StopIteration | StopAsyncIteration) else error)
 
-    def _record(self, chunk: Any) -> None:
-        if self._run is None:
-            return
-        text = chunk if isinstance(chunk, str) else getattr(chunk, "delta", None)
-        if isinstance(text, str):
-            self._recorder.chunk(self._run, text)
+    def step(self, step: Callable[[Any], Any], value: Any) -> Any:
+        """Returns the next chunk."""
+        with self:
+            chunk = step(value)
+        return self._record(chunk)
 
-    def _end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
-        run, self._run = self._run, None
-        if run is None:
-            return
-        try:
-            finish(self._recorder, run, error, cancelled)
-        except Exception:  # noqa: BLE001 nothing of ours may reach the application
-            self._recorder.failed("stream")
+    async def astep(self, step: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
+        """Returns the next chunk of an asynchronous stream."""
+        with self:
+            chunk = await step(value)
+        return self._record(chunk)
 
-    def forget(self) -> None:
-        """Detaches the proxy from its run; the caller ends the request."""
-        self._run = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def __del__(self) -> None:
-        run, self._run = getattr(self, "_run", None), None
+    def drop(self) -> None:
+        """Ends the request as cancelled. May be called from a finalizer."""
+        run, self.run = self.run, None
         if run is not None:
             drop_run(self._recorder, run)
 
-
-class TextStream(_Stream, Generator[Any, Any, Any]):
-    """Replaces a response's generator."""
-
-    def send(self, value: Any) -> Any:
-        """Returns the next chunk."""
-        entered = self._enter()
-        try:
-            chunk = next(self._inner) if value is None else self._inner.send(value)
-        except StopIteration:
-            self._end()
-            raise
-        except BaseException as error:
-            self._end(error)
-            raise
-        finally:
-            self._leave(entered)
-        self._record(chunk)
+    def _record(self, chunk: Any) -> Any:
+        text = chunk if isinstance(chunk, str) else getattr(chunk, "delta", None)
+        if self.run is not None and isinstance(text, str):
+            self._recorder.chunk(self.run, text)
         return chunk
 
-    def throw(self, *args: Any) -> Any:
-        """Raises an exception inside the generator."""
+    def _end(self, error: BaseException | None) -> None:
+        run, self.run = self.run, None
         try:
-            return self._inner.throw(*args)
-        except BaseException as error:
-            self._end(error)
-            raise
-
-    def close(self) -> None:
-        """Closes the generator and ends the request as cancelled."""
-        try:
-            if hasattr(self._inner, "close"):
-                self._inner.close()
-        finally:
-            self._end(cancelled=True)
-
-
-class AsyncTextStream(_Stream, AsyncGenerator[Any, Any]):
-    """Replaces a response's asynchronous generator."""
-
-    async def asend(self, value: Any) -> Any:
-        """Returns the next chunk."""
-        entered = self._enter()
-        try:
-            chunk = await (self._inner.__anext__() if value is None else self._inner.asend(value))
-        except StopAsyncIteration:
-            self._end()
-            raise
-        except BaseException as error:
-            self._end(error)
-            raise
-        finally:
-            self._leave(entered)
-        self._record(chunk)
-        return chunk
-
-    async def athrow(self, *args: Any) -> Any:
-        """Raises an exception inside the generator."""
-        try:
-            return await self._inner.athrow(*args)
-        except BaseException as error:
-            self._end(error)
-            raise
-
-    async def aclose(self) -> None:
-        """Closes the generator and ends the request as cancelled."""
-        try:
-            if hasattr(self._inner, "aclose"):
-                await self._inner.aclose()
-        finally:
-            self._end(cancelled=True)
+            if run is not None:
+                finish(self._recorder, run, error)
+        except Exception:  # noqa: BLE001 nothing of ours may reach the application
+            self._recorder.failed("stream")
 
 
 def watch(response: Any, attribute: str, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> bool:
-    """Replaces a response's generator by a proxy; returns False when the response has no generator."""
+    """Replaces a response's generator by one that is read; returns False when the response has no generator."""
     inner = getattr(response, attribute, None)
-    if hasattr(inner, "__anext__"):
-        proxy: _Stream = AsyncTextStream(inner, recorder, run, active)
-    elif hasattr(inner, "__next__"):
-        proxy = TextStream(inner, recorder, run, active)
-    else:
+    if not is_stream(inner):
         return False
+    reader = _ResponseReader(recorder, run, active)
+    reaper.start()
     try:
-        setattr(response, attribute, proxy)
+        setattr(response, attribute, substitute_stream(inner, reader))
     except Exception:  # noqa: BLE001 an application's response class may be read-only
-        proxy.forget()
+        reader.run = None  # the caller ends the request
         return False
     return True

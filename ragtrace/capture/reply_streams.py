@@ -11,12 +11,6 @@ from typing import Any, Protocol
 class StreamReader(Protocol):
     """The call whose stream is read."""
 
-    def enter(self, function: Callable[[], Any]) -> Any:
-        """Enter a manager."""
-
-    async def aenter(self, function: Callable[[], Awaitable[Any]]) -> Any:
-        """Enter an asynchronous manager."""
-
     def step(self, step: Callable[[Any], Any], value: Any) -> Any:
         """The next piece."""
 
@@ -45,13 +39,13 @@ def substitute_stream(inner: Any, call: StreamReader) -> Any:
     return _substitute(inner, call, _StreamMethods)
 
 
-def substitute_manager(inner: Any, call: StreamReader) -> Any:
+def substitute_manager(inner: Any, call: Any) -> Any:
     """What takes the place of a manager whose stream begins where it is entered: Anthropic's `messages.stream`,
-    OpenAI's `chat.completions.stream` and `responses.stream`."""
+    OpenAI's `chat.completions.stream` and `responses.stream`. The call has `enter(function)` and `aenter(function)`."""
     return _substitute(inner, call, _ManagerMethods)
 
 
-def _substitute(inner: Any, call: StreamReader, methods: type) -> Any:
+def _substitute(inner: Any, call: Any, methods: type) -> Any:
     """It has only those methods that the object has, too: frameworks ask whether a stream is asynchronous."""
     names = frozenset(name for name in _names_of(methods) if _has_method(inner, name))
     return _class_with(methods, names)(inner, call)
@@ -76,9 +70,9 @@ class _Substitute:
     """Takes the place of an object that a function returned: it looks like that object, and ends the call once."""
 
     _inner: Any
-    _call: StreamReader | None
+    _call: Any
 
-    def __init__(self, inner: Any, call: StreamReader) -> None:
+    def __init__(self, inner: Any, call: Any) -> None:
         object.__setattr__(self, "_inner", inner)
         object.__setattr__(self, "_call", call)
 
