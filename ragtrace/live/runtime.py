@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ragtrace.base.background import after_fork
 from ragtrace.capture import manual, recorder
@@ -38,67 +38,24 @@ _ADAPTERS = (
 )
 
 
-class _Metrics(Protocol):
-    @property
-    def url(self) -> str | None: ...
-
-    def close(self) -> None: ...
-
-    def observe_feedback(self, value: str, score: float | None = ..., category: str | None = ...) -> None: ...
-
-
-class _Journal(Protocol):
-    lost: int
-
-    def close(self) -> None: ...
-
-
-class _Waits(Protocol):
-    @property
-    def undelivered(self) -> int: ...
-
-    def flush(self, timeout: float = ...) -> bool: ...
-
-    def close(self, timeout: float = ...) -> object: ...
-
-
-class _Telemetry(_Waits, Protocol):
-    tracer_provider: Any
-    logger_provider: Any
-
-    def stats(self) -> Any: ...
-
-
-class _Source(Protocol):
-    def flush(self, timeout: float = ...) -> bool: ...
-
-    def close(self, timeout: float = ...) -> None: ...
-
-    def stats(self) -> Any: ...
-
-
-class _Delivery(_Waits, Protocol):
-    name: str
-
-    def stats(self) -> Any: ...
-
-
-class _Feedback(_Waits, Protocol):
-    def __call__(self, message: Feedback, /) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What runs beside the pipeline; None for what the settings leave out."""
 
-    telemetry: _Telemetry | None = None
-    metrics: _Metrics | None = None
-    journal: _Journal | None = None
-    store: _Waits | None = None
-    feedback: _Feedback | None = None
-    source: _Source | None = None
-    deliveries: Sequence[_Delivery] = ()
-    """To Phoenix, MLflow and Langfuse."""
+    telemetry: Any = None
+    """Has `tracer_provider`, `logger_provider`, `stats()`; waits like the others."""
+    metrics: Any = None
+    """Has `url`, `observe_feedback(value, score, category)`, `close()`."""
+    journal: Any = None
+    """Has `lost`, `close()`."""
+    store: Any = None
+    """Has `undelivered`, `flush(seconds)`, `close(seconds)`, as all that waits."""
+    feedback: Any = None
+    """Takes each `Feedback`; waits like the store."""
+    source: Any = None
+    """Other libraries' spans: has `flush(seconds)`, `close(seconds)`, `stats()`."""
+    deliveries: Sequence[Any] = ()
+    """To Phoenix, MLflow and Langfuse; each has `name` and `stats()`, and waits like the store."""
 
 
 class Runtime:
@@ -192,7 +149,7 @@ class Runtime:
         self._reported += failures.count
         return max(0, self._reported - before)
 
-    def _waiting(self) -> Iterator[_Waits]:
+    def _waiting(self) -> Iterator[Any]:
         """The parts that have queues, in the order in which they are flushed and closed."""
         # The deliveries come after the telemetry: a backend takes a score when it has its span.
         for part in (self._parts.telemetry, self._parts.store, self._parts.feedback, *self._parts.deliveries):

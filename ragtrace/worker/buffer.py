@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from ragtrace.base.background import Background, Bounds
 from ragtrace.base.private_file import create_private
@@ -49,14 +48,15 @@ class TraceOutcome:
     """The scores for Phoenix, MLflow and Langfuse, as `ragtrace_backends.annotations.encode` writes them."""
 
 
-class Buffer(Protocol):
-    """Where spans are held."""
+class Buffer:
+    """Where spans are held until they are sent. This one holds nothing itself: the pieces stay in the table of open
+    traces."""
 
-    @property
-    def is_durable(self) -> bool: ...
+    is_durable = False
 
     def error(self) -> str:
         """Why nothing can be written at present; an empty text if it can."""
+        return ""
 
     def append(self, pieces: Sequence[SpanGroup]) -> None:
         """Hold these pieces, and give each its row. Returns when they are safe. Raises OSError where they are not."""
@@ -77,60 +77,24 @@ class Buffer(Protocol):
 
     def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Row, trace id and payload of each piece that an earlier process left."""
+        return iter(())
 
     def outcomes(self) -> Mapping[bytes, TraceOutcome]:
         """The outcomes that an earlier process left, by trace id."""
-
-    def ended(self) -> list[bytes]:
-        """The traces that ended of late, the oldest first."""
-
-    def close(self) -> None: ...
-
-
-class MemoryBuffer:
-    """Holds nothing itself: the pieces stay in the table of open traces."""
-
-    is_durable = False
-
-    def error(self) -> str:
-        """None: memory is bounded elsewhere."""
-        return ""
-
-    def append(self, pieces: Sequence[SpanGroup]) -> None:
-        """Do nothing."""
-
-    def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
-        """Do nothing."""
-
-    def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
-        """Do nothing."""
-
-    def fail(self, rows: Sequence[int]) -> None:
-        """Do nothing."""
-
-    def forget(self, trace_ids: Sequence[bytes]) -> None:
-        """Do nothing."""
-
-    def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Nothing."""
-        return iter(())
-
-    def outcomes(self) -> dict[bytes, TraceOutcome]:
-        """Nothing."""
         return {}
 
     def ended(self) -> list[bytes]:
-        """Nothing."""
+        """The traces that ended of late, the oldest first."""
         return []
 
     def close(self) -> None:
-        """Do nothing."""
+        """Write what waits."""
 
 
 _Work = Callable[[sqlite3.Connection], None]
 
 
-class DiskBuffer:
+class DiskBuffer(Buffer):
     """A buffer in one SQLite file, of one process at a time."""
 
     is_durable = True
@@ -232,9 +196,6 @@ class DiskBuffer:
         """See `Buffer`."""
         rows = [(trace_id, each.marks, each.events, each.annotations) for trace_id, each in outcomes]
         self._do(lambda connection: _many(connection, "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", rows))
-
-    def fail(self, rows: Sequence[int]) -> None:
-        """See `Buffer`. They stay in the file."""
 
     def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
         """See `Buffer`."""

@@ -7,12 +7,12 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ragtrace.capture.spans.pieces import SpanGroup
-from ragtrace.worker.buffer import TraceOutcome
+from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace_brokers.message import TraceMessage, Transport, TransportError
 
@@ -36,7 +36,7 @@ class HeldMessage:
     reason: str = ""
 
 
-class MessageBuffer:
+class MessageBuffer(Buffer):
     """See `Buffer`. A message is acknowledged when its scores are stored, its spans sent, and its annotations
     delivered. A thread settles messages with the broker and extends those that take long."""
 
@@ -159,18 +159,6 @@ class MessageBuffer:
                 self._annotated.discard(trace_id)
                 for entry in self._undelivered.pop(trace_id, ()):
                     self._leave(entry)
-
-    def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Nothing: the broker delivers again what was not acknowledged."""
-        return iter(())
-
-    def outcomes(self) -> Mapping[bytes, TraceOutcome]:
-        """Nothing."""
-        return {}
-
-    def ended(self) -> list[bytes]:
-        """Nothing."""
-        return []
 
     def _leave(self, entry: HeldMessage) -> None:
         entry.traces -= 1

@@ -17,7 +17,7 @@ from ragtrace.settings import Settings
 from ragtrace.settings.section import is_loopback
 from ragtrace.settings.value_forms import check_address
 from ragtrace.worker.assembler import Assembler
-from ragtrace.worker.buffer import Buffer, DiskBuffer, MemoryBuffer
+from ragtrace.worker.buffer import Buffer, DiskBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
 from ragtrace.worker.intake import Intake
 from ragtrace.worker.message_buffer import MessageBuffer
@@ -73,7 +73,7 @@ class Worker:
     def _open_buffer(self) -> Buffer:
         options = self.options
         if not options.source:
-            return DiskBuffer(options.buffer) if options.buffer else MemoryBuffer()
+            return DiskBuffer(options.buffer) if options.buffer else Buffer()
         reading = TransportOptions(options.group, options.visibility_seconds, options.in_flight)
         self._transport = open_transport(parse_address(options.source), reading)
         return MessageBuffer(self._transport, options.visibility_seconds)
