@@ -300,6 +300,10 @@ def review(history: History, random: np.random.Generator) -> None:
                 history.gauge("ragtrace_true_failure_ratio", share, app=app, evaluator=evaluator, bound=bound)
             history.gauge("ragtrace_true_failure_verdicts", 214, app=app, evaluator=evaluator)
         history.gauge("ragtrace_reviewer_alpha", 0.68, evaluator=evaluator)
+        history.gauge("ragtrace_anchors", 60, evaluator=evaluator)
+        history.gauge("ragtrace_anchor_run_timestamp_seconds", history.times - 40_000.0, evaluator=evaluator)
+        history.gauge("ragtrace_anchor_log_e", -3.2, evaluator=evaluator, against="unchanged")
+        history.gauge("ragtrace_anchor_log_e", 4.6, evaluator=evaluator, against="moved")
     left = np.where(office, np.maximum(0.0, 17 - hour) / 8, 1.0)
     for reason, count in (("random", 10), ("worst", 12), ("threshold", 8), ("feedback", 4)):
         history.gauge("ragtrace_review_items", np.round(count * left), state="open", reason=reason)

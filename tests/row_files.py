@@ -9,5 +9,10 @@ from typing import Any
 
 def rows(module: str, test: str) -> list[Any]:
     """The rows of a test, by its name without `test_`."""
-    table: dict[str, list[Any]] = json.loads(Path(module).with_suffix(".json").read_text(encoding="utf-8"))
-    return table[test]
+    found: list[Any] = table(module, test)
+    return found
+
+
+def table(module: str, name: str) -> Any:
+    """What the file has under this name."""
+    return json.loads(Path(module).with_suffix(".json").read_text(encoding="utf-8"))[name]

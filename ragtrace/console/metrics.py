@@ -17,6 +17,7 @@ from ragtrace.console.chatlogs.overview import pass_rates
 from ragtrace.console.chatlogs.schema import items, reviews
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
+from ragtrace.console.review import anchors
 from ragtrace.console.review.agreement import Agreement, EvaluatorAgreement, agreement
 from ragtrace.console.review.true_shares import estimates
 from ragtrace.console.topics.topic_figures import largest_topics
@@ -55,7 +56,10 @@ class ReviewCollector:
                 self._families = [*_queue(self._store, now), *_figures(agreement(self._store, since=now - _WINDOW))]
                 self._updated = now
             if not 0 <= now - self._topics_updated < _TOPICS_FRESH:
-                self._topics, self._topics_updated = [*_topics(self._store, now), *_people(self._store, now)], now
+                self._topics, self._topics_updated = (
+                    [*_topics(self._store, now), *_people(self._store, now), *_anchors(self._store, now)],
+                    now,
+                )
             yield from (*self._families, *self._topics)
 
 
@@ -130,6 +134,28 @@ def _people(store: Store, now: float) -> Iterator[Any]:
             ratio.add_metric([each.app, each.evaluator, bound], value)
         count.add_metric([each.app, each.evaluator], each.share.verdicts)
     yield from (ratio, count)
+
+
+def _anchors(store: Store, now: float) -> Iterator[Any]:
+    """Evidence on what changed: the evaluator, or the application."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    logs = GaugeMetricFamily(
+        "ragtrace_anchor_log_e",
+        "Log of the e-value against the hypothesis that the evaluator scores reviewed logs as before (unchanged), or "
+        "that it fails 10 points more or fewer of them (moved)",
+        labels=["evaluator", "against"],
+    )
+    counts = GaugeMetricFamily("ragtrace_anchors", "Reviewed logs that were scored again", labels=["evaluator"])
+    ran = GaugeMetricFamily(
+        "ragtrace_anchor_run_timestamp_seconds", "When that was last, in Unix seconds", labels=["evaluator"]
+    )
+    for one in anchors.drifts(store, now):
+        logs.add_metric([one.evaluator, "unchanged"], one.log_changed)
+        logs.add_metric([one.evaluator, "moved"], one.log_same)
+        counts.add_metric([one.evaluator], one.anchors)
+        ran.add_metric([one.evaluator], one.ran)
+    yield from (logs, counts, ran)
 
 
 def _figures(results: Agreement) -> Iterator[Any]:

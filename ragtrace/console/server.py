@@ -16,10 +16,13 @@ from ragtrace.console.api import described
 from ragtrace.console.app import create_app
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
+from ragtrace.console.regular import Regular
 from ragtrace.console.review import notices, webhooks
-from ragtrace.console.review.queue import Filler
+from ragtrace.console.review.anchors import score_again
+from ragtrace.console.review.queue import filler
 from ragtrace.console.topics.grouper import Grouper
 from ragtrace.errors import SettingError
+from ragtrace.settings import load
 
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
@@ -63,7 +66,9 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
             _log.info("ragtrace console: %s", address)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
-        with Filler(store, settings.policy), Grouper(store) if settings.topics else nullcontext(), _telling(store):
+        again = Regular("reviewed logs were not scored again", lambda: score_again(store, load(), again.stop))
+        grouper = Grouper(store) if settings.topics else nullcontext()
+        with filler(store, settings.policy), grouper, again, _telling(store):
             server.run(sockets=[listening])
 
 

@@ -14,9 +14,11 @@ from ragtrace.console.chatlogs.schema import users
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.metrics import MOST_TOPICS, ReviewCollector
 from ragtrace.console.review import queue
+from ragtrace.console.review.anchors import score_again
 from ragtrace.console.topics.grouper import Grouper
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
+from ragtrace.settings import load
 from ragtrace.testing import Clock, make_trace
 from tests.console.conftest import Console, faithfulness
 from tests.topics.questions import CHECK, WordEmbedder, asked
@@ -136,6 +138,7 @@ def test_the_page_of_metrics_tells_what_is_served(console: Console) -> None:
             review = Review(f"{n + 1:032x}", (Verdict("faithfulness", said),))
             queue.submit(console.store, f"{n + 1:032x}", review, person, NOW)
     topics_of(console)
+    assert score_again(console.store, load(environ={})) == 40
     for family in ReviewCollector(console.store).collect():
         assert family.samples, family.name
         labels = {frozenset(sample.labels) for sample in family.samples}

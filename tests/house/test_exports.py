@@ -12,50 +12,9 @@ import pytest
 
 import ragtrace
 from ragtrace.settings import Settings
+from tests.row_files import table
 
-EXPORTS = {
-    "ragtrace": [
-        "Document",
-        "Evaluation",
-        "Evaluator",
-        "Evidence",
-        "MissingExtraError",
-        "RagtraceError",
-        "Runtime",
-        "Score",
-        "SettingError",
-        "Trace",
-        "__version__",
-        "evaluator",
-        "feedback",
-        "flush",
-        "generation",
-        "init",
-        "request",
-        "retriever",
-        "score",
-        "shutdown",
-        "tool",
-    ],
-    "ragtrace_langchain": ["RagtraceCallbackHandler", "RagtraceLangChainInstrumentor"],
-    "ragtrace_llama_index": ["RagtraceLlamaIndexInstrumentor"],
-    "ragtrace_otlp": [
-        "EvaluationSpanSink",
-        "EventSink",
-        "HoldLimits",
-        "HoldProcessor",
-        "HoldStats",
-        "JsonLinesSpanExporter",
-        "ScoreFormat",
-        "SpanSource",
-        "Telemetry",
-        "TelemetryStats",
-        "attach",
-        "set_up",
-        "use_encoder",
-    ],
-    "ragtrace_prometheus": ["MetricsServer", "PrometheusSink", "serve"],
-}
+EXPORTS: dict[str, list[str]] = table(__file__, "exports")
 INIT = ["tracer_provider", "sampler", "sinks", "redact", "settings_file", "options"]
 SETTINGS = """
 enabled app env evaluators sample sample_per_second sample_errors sample_slower_than head_sample
@@ -68,51 +27,7 @@ judge_model judge_api_base judge_timeout judge_retries judge_concurrency
 judge_max_tokens judge_budget_hour judge_budget_day judge_store judge_ledger judge_prompt g_eval_criteria cascade_band
 store store_key store_days store_bytes
 """
-FIELDS = {
-    "Document": ["id", "content", "score", "metadata", "source"],
-    "Evidence": [
-        "start",
-        "end",
-        "verdict",
-        "probability",
-        "document_id",
-        "document_rank",
-        "document_start",
-        "document_end",
-    ],
-    "Score": [
-        "name",
-        "value",
-        "label",
-        "explanation",
-        "cause",
-        "evidence",
-        "error",
-        "version",
-        "method",
-        "sampling_probability",
-        "failures",
-        "model",
-        "input_tokens",
-        "output_tokens",
-        "cost",
-    ],
-    "Evaluation": ["trace", "scores", "status", "cause", "lag", "reason", "is_late"],
-    "Trace": [
-        "trace_id",
-        "span_id",
-        "query",
-        "documents",
-        "answer",
-        "reference",
-        "started",
-        "duration",
-        "error",
-        "sampling_probability",
-        "attributes",
-        "facts",
-    ],
-}
+FIELDS: dict[str, list[str]] = table(__file__, "fields")
 COMMANDS = """
 demo eval compare report rules evaluators serve user token doctor ingest store calibrate export import-labels worker
 dead-letters transport-keys rescore

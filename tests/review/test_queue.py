@@ -24,10 +24,10 @@ from ragtrace.console.review.agreement import measure_evaluator
 from ragtrace.console.review.policy import CERTAIN, REASONS, Policy, draw, load_policy
 from ragtrace.console.review.queue import (
     LOCK,
-    Filler,
     assign,
     count_items,
     fill,
+    filler,
     load_verdicts,
     next_task,
     release,
@@ -194,7 +194,7 @@ def test_new_topics_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_queue_fills_itself(store: Store) -> None:
     """While a console runs; a store that cannot be read for a moment is tried again."""
     fill_store(store, [0.1] * 5, stored=time.time() - 60)
-    with Filler(store, replace(NONE, quota=10, shares={"worst": 1.0}), every=0.05):
+    with filler(store, replace(NONE, quota=10, shares={"worst": 1.0}), every=0.05):
         until = time.monotonic() + 20
         while len(queued(store)) < 5:
             assert time.monotonic() < until

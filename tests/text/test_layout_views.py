@@ -1,6 +1,5 @@
 """A value in Markdown, a table, CSV, JSON or XML is found and masked as in "label: value", at its place in the text."""
 
-# ruff: noqa: RUF001 dashes are what is tested
 from __future__ import annotations
 
 import json
@@ -11,7 +10,7 @@ from ragtrace.text.privacy.decoded import DecodedText
 from ragtrace.text.privacy.find import find_personal_data, find_secrets
 from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.redaction import mask_pii
-from tests.row_files import rows
+from tests.row_files import rows, table
 
 PERSONAL = {
     "Phone": "2065550147",
@@ -32,41 +31,7 @@ SECRETS = {
     "PIN": "7316",
     "Recovery code": "4c9d-81ef-07ab",
 }
-FORMS = {
-    "bold label": "**{label}:** {value}",
-    "bold label before the colon": "* **{label}**: {value}",
-    "bold value": "{label}: **{value}**",
-    "value as code": "{label}: `{value}`",
-    "italic": "_{label}_: *{value}*",
-    "sentence": "The {label} is **{value}**.",
-    "code in a sentence": "The {label} is `{value}`, as agreed.",
-    "list with a dash": "1. **{label}** – {value}\n2. **City** – Rome",
-    "plain list with a dash": "- {label} – {value}",
-    "link": "{label}: [{value}](https://x.test/a)",
-    "next line": "*New account*\n**{label}:**\n{value}",
-    "citation": "> **{label}:** `{value}`",
-    "block of code": "{label}:\n```text\n{value}\n```\n",
-    "block after a blank line": "Your {label}:\n\n```\n{value}\n```\n",
-    "row": "| {label} | {value} |",
-    "row of three": "| Field | Value | Since |\n|:--|:-:|--:|\n| **{label}** | `{value}` | May |",
-    "column": "| Name | {label} |\n|------|------|\n| Bo Berg | - |\n| Ann Lee | {value} |",
-    "column without borders": "Name | {label}\n--- | ---\nAnn Lee | {value}",
-    "column of a terminal": "+----+----+\n| Name | {label} |\n+----+----+\n| Ann | {value} |\n+----+----+",
-    "JSON": '{{"{key}": "{value}", "city": "Rome"}}',
-    "JSON of objects": '{{\n  "name": "Ann",\n  "{camel}": "{value}"\n}}',
-    "JSON in JSON": '{{"body": "{{\\"{key}\\": \\"{value}\\"}}"}}',
-    "Python": "{{'{key}': '{value}'}}",
-    "settings": "{upper} = '{value}'",
-    "XML": "<{key}>{value}</{key}>",
-    "XML of objects": "<User>\n  <{camel}>{value}</{camel}>\n</User>",
-    "attribute": '<user id="u1" {key}="{value}"/>',
-    "name and value": '{{"name": "{label}", "value": "{value}"}}',
-    "name and value as attributes": '<add key="{label}" value="{value}"/>',
-    "cells": "<td>{label}</td><td>{value}</td>",
-    "HTML table": "<table><tr><th>Name</th><th>{label}</th></tr>\n<tr>\n <td>Bo</td>\n <td>{value}</td></tr></table>",
-    "HTML list": "<ul><li><b>{label}:</b> {value}</li></ul>",
-    "HTML definition": "<dl><dt>{label}</dt><dd>{value}</dd></dl>",
-}
+FORMS: dict[str, str] = table(__file__, "forms")
 
 
 def _text(form: str, label: str, value: str) -> str:

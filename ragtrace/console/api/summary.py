@@ -16,7 +16,7 @@ from ragtrace.console.api.inputs import Short, Unix
 from ragtrace.console.chatlogs import costs, overview, schema_upgrade
 from ragtrace.console.chatlogs.schema import sums, traces
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.review import queue, true_shares
+from ragtrace.console.review import anchors, queue, true_shares
 from ragtrace.console.visible_content import may_read_personal_data
 
 router = APIRouter(prefix="/api", tags=["overview"])
@@ -85,6 +85,12 @@ def get_true_shares(
 ) -> list[true_shares.JudgedEvaluator]:
     """The share of requests that people would fail, with its 95 % interval, from their verdicts and all scores."""
     return true_shares.estimates(store_of(request), *query.times(true_shares.MONTH), query.app, query.evaluator)
+
+
+@router.get("/anchors")
+def get_anchors(request: Request, user: Viewer) -> list[anchors.Drift]:
+    """What reviewed logs that are scored again say of each evaluator: whether it changed."""
+    return anchors.drifts(store_of(request))
 
 
 @router.get("/costs")

@@ -1,4 +1,4 @@
-"""The tables of named queues and of questions of one's own; the other tables are in `schema`."""
+"""The tables of named queues, of questions of one's own and of anchors; the other tables are in `schema`."""
 
 from __future__ import annotations
 
@@ -37,4 +37,15 @@ questions = Table(  # questions of one's own, beside those of the evaluators
     Column("options", Text, nullable=False),  # JSON: see `review.own_questions`
     Column("closed", Boolean, nullable=False, default=False),
     Column("created", Float(53), nullable=False),
+)
+
+anchor_scores = Table(  # scores of reviewed logs that are scored again: see `review.anchors`
+    "anchor_scores",
+    metadata,
+    Column("trace", _Id, ForeignKey("traces.id", ondelete="CASCADE"), primary_key=True),
+    Column("evaluator", String(100), primary_key=True),
+    Column("time", Float(53), primary_key=True),  # of the run
+    Column("value", Float(53)),
+    Column("label", String(20), nullable=False),  # pass, fail
+    Column("kind", String(200), nullable=False),  # version, and the model of a judge
 )

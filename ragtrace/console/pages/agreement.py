@@ -16,6 +16,7 @@ from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.review import agreement as figures
+from ragtrace.console.review import anchors
 from ragtrace.console.review.agreement import Alpha, Confusion, EvaluatorAgreement
 from ragtrace.console.review.answer_agreement import measure_answers
 from ragtrace.statistics import Estimate
@@ -68,6 +69,7 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
         weighted=weighted,
         reliable=_reliable(result.alphas.get("")),
         questions=measure_answers(store, since),
+        anchors=[(drift, anchors.sentence(drift)) for drift in anchors.drifts(store)],
     )
 
 

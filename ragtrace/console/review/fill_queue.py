@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from ragtrace.console.chatlogs.engine import chunks, lock
 from ragtrace.console.chatlogs.schema import evaluators, items, meta, reviews, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.evaluator_order import ordered
+from ragtrace.console.regular import Regular
 from ragtrace.console.review import named_queues, topics
 from ragtrace.console.review.draws import chances
 from ragtrace.console.review.policy import CERTAIN, DAYS, RANDOM, TOPIC, WINDOW, Policy, draw, load_policy
@@ -25,7 +24,6 @@ from ragtrace.console.review.rules import pick_traces
 from ragtrace.console.review.true_shares import MONTH, lower_is_better, verdicts_of
 from ragtrace.console.review.weights import load_verdicts
 
-_log = logging.getLogger(__name__)
 _DAY = 86_400.0
 _LATE = 5.0
 """Seconds after which no trace is stored any more with an earlier time of storing."""
@@ -62,37 +60,9 @@ def count_today(connection: Connection, now: float) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(query.group_by(items.c.reason))}
 
 
-class Filler:
-    """Fills the queue regularly from a thread of its own: `with Filler(store): …`."""
-
-    def __init__(self, store: Store, policy: Policy | None = None, *, every: float = 60.0) -> None:
-        self._store = store
-        self._policy = policy or load_policy()
-        self._every = every
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ragtrace-review-queue", daemon=True)
-
-    def _work(self) -> None:
-        is_logged = False
-        while True:
-            try:
-                fill(self._store, self._policy)
-                is_logged = False
-            except Exception as error:  # noqa: BLE001 the database may answer again in a minute
-                if not is_logged:
-                    kind = type(error).__name__
-                    _log.warning("ragtrace: the review queue was not filled (%s). It is tried every minute.", kind)
-                is_logged = True
-            if self._stop.wait(self._every):
-                return
-
-    def __enter__(self) -> Filler:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(5.0)
+def filler(store: Store, policy: Policy, *, every: float = 60.0) -> Regular:
+    """Fills the queue regularly: `with filler(store, policy): …`."""
+    return Regular("the review queue was not filled", lambda: fill(store, policy), every=every)
 
 
 # --- the draw ---------------------------------------------------------------------------------------------------------

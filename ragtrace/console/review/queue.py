@@ -29,7 +29,7 @@ from ragtrace.console.chatlogs.queue_schema import queues
 from ragtrace.console.chatlogs.schema import items, reviews, traces, users
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Task
-from ragtrace.console.review.fill_queue import Filler, fill
+from ragtrace.console.review.fill_queue import fill, filler
 from ragtrace.console.review.named_queues import is_for
 from ragtrace.console.review.policy import REASONS, Policy
 from ragtrace.console.review.verdicts import submit
@@ -39,12 +39,12 @@ from ragtrace.errors import DataError
 __all__ = [
     "LOCK",
     "REASONS",
-    "Filler",
     "Policy",
     "assign",
     "count_items",
     "count_waiting",
     "fill",
+    "filler",
     "load_verdicts",
     "next_task",
     "previous_review",

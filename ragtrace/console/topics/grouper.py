@@ -8,8 +8,6 @@ centres and names, so today's figures of a topic can be compared with yesterday'
 from __future__ import annotations
 
 import base64
-import logging
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,15 +18,14 @@ from sqlalchemy import Connection, Select, delete, exists, func, insert, select,
 from ragtrace.console.chatlogs.engine import chunks, lock
 from ragtrace.console.chatlogs.reader import QUESTION_LENGTH, TOPIC, TOPIC_SEAL, read_questions
 from ragtrace.console.chatlogs.schema import lowest_id, topics, trace_topics, traces
+from ragtrace.console.regular import Regular
 from ragtrace.console.topics import clusters
-from ragtrace.errors import MissingExtraError
 from ragtrace.text.redaction import mask_beginning
 
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
     from ragtrace.evaluate.models.embedding import Embedder
 
-_log = logging.getLogger(__name__)
 DAYS = 30.0
 """Questions that are older when they are looked at for the first time get no topic."""
 MOST_TOPICS = 50
@@ -87,16 +84,14 @@ def _recent(now: float) -> Select[Any]:
     return query.order_by(traces.c.id.desc()).limit(MOST_QUESTIONS)
 
 
-class Grouper:
+class Grouper(Regular):
     """Assigns new questions to topics regularly, from a thread of its own: `with Grouper(store): …`."""
 
     def __init__(self, store: Store, *, every: float = 60.0, embedder: Embedder | None = None) -> None:
         """`embedder` is the embedded model by default."""
+        super().__init__("questions were not grouped by topic", self.update, every=every)
         self._store = store
-        self._every = every
         self._embedder = embedder
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="ragtrace-topics", daemon=True)
         self._unfit = -1
         """Questions without a topic when new topics were last looked for."""
 
@@ -106,7 +101,7 @@ class Grouper:
         now = time.time() if now is None else now
         self._remove_stale(now)
         count = since_formed = 0
-        while not self._stop.is_set() and (batch := self._next_batch(now)):
+        while not self.stop.is_set() and (batch := self._next_batch(now)):
             self._assign(batch)
             count, since_formed = count + len(batch), since_formed + len(batch)
             if since_formed >= _POOL:
@@ -198,7 +193,7 @@ class Grouper:
 
         parts = []
         for start in range(0, len(questions), _BATCH):
-            if self._stop.is_set():
+            if self.stop.is_set():
                 return None
             parts.append(self._open_embedder().embed(questions[start : start + _BATCH]))
         return np.concatenate(parts)
@@ -212,33 +207,6 @@ class Grouper:
         if stale:
             with self._store.writing() as connection:
                 connection.execute(delete(topics).where(topics.c.id.in_(stale), ~is_used))
-
-    # --- the thread -------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        is_logged = False
-        while True:
-            try:
-                self.update()
-                is_logged = False
-            except MissingExtraError as error:
-                _log.info("ragtrace: questions are not grouped by topic: %s", error)
-                return
-            except Exception as error:  # noqa: BLE001 the database may answer again in a minute
-                if not is_logged:
-                    kind = type(error).__name__
-                    _log.warning("ragtrace: questions were not grouped by topic (%s). It is tried every minute.", kind)
-                is_logged = True
-            if self._stop.wait(self._every):
-                return
-
-    def __enter__(self) -> Grouper:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(5.0)
 
 
 _INSERT = """

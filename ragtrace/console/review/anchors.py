@@ -1,0 +1,215 @@
+"""Scores reviewed logs again, to tell a change of the evaluator from a change of the application.
+
+Logs that people judged are anchors: neither their texts nor what people say of them changes. Each day the evaluators
+score them again. If the scores move, the evaluator or the judge's model changed; if they stay while the scores of new
+requests fall, the application did. `ragtrace.statistics.bets` has the evidence.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from random import Random
+from threading import Event
+from typing import Any
+
+from sqlalchemy import func, insert, select
+
+from ragtrace import calibrations, plugins
+from ragtrace.console.chatlogs.queue_schema import anchor_scores
+from ragtrace.console.chatlogs.reader import read_traces
+from ragtrace.console.chatlogs.schema import verdicts
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.review.consensus import group_by_log
+from ragtrace.console.review.true_shares import lower_is_better
+from ragtrace.console.review.weights import load_verdicts
+from ragtrace.errors import SettingError
+from ragtrace.evaluation import Evaluator, run
+from ragtrace.records import Score
+from ragtrace.settings import Settings, evaluator_shares
+from ragtrace.statistics.bets import ALARM, log_wealth_against_move, log_wealth_against_same
+
+LEAST, MOST = 20, 60
+"""Anchors of an evaluator: below the first number nothing is scored again."""
+BASELINE = 3
+"""Runs before the evidence begins. They follow each other at once: a later run is compared with them."""
+_DAY = 86_400.0
+_WEEK = 7 * _DAY
+"""A change is shown for so long. Later runs are compared with the runs since it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What the anchors say of one evaluator."""
+
+    evaluator: str
+    anchors: int
+    """Of the last run."""
+    ran: float
+    """Unix time of the last run."""
+    log_changed: float = 0.0
+    """Log of the e-value against the hypothesis that the evaluator scores as before. From 3 on (an e-value of 20) it
+    changed; all evaluators that stay the same reach this with a probability of 5 % at most, in all time."""
+    log_same: float = 0.0
+    """Log of the e-value against the hypothesis that it fails 10 points more, or fewer, of the anchors than before."""
+    changed: float | None = None
+    """Unix time of the run that showed a change, in the last week."""
+    more: int = 0
+    """Anchors that it fails and did not fail before, less those that it failed before only: in the run of the change,
+    or in the last one."""
+    kinds: tuple[str, ...] = ()
+    """The version, with the judge's model, before and after the change; one where it is the same."""
+
+    @property
+    def says(self) -> str:
+        """What changed if the share of failures did: `evaluator`, `application`, or `unknown` as yet."""
+        if self.changed is not None:
+            return "evaluator"
+        return "application" if self.log_same >= ALARM else "unknown"
+
+
+def sentence(drift: Drift) -> str:
+    """What the anchors say, for people."""
+    if drift.says == "unknown":
+        return "It is not yet known whether it scores these logs as before."
+    if drift.says == "application":
+        return "It scores these logs as before. If more answers fail, the application changed."
+    cause = f"from {drift.kinds[0]} to {drift.kinds[1]}" if len(drift.kinds) > 1 else "its version is the same"
+    moved = f"{abs(drift.more)} {'more' if drift.more >= 0 else 'fewer'} of them fail"
+    return f"The evaluator changed ({cause}): it scores these logs otherwise than before, and {moved}."
+
+
+def score_again(store: Store, settings: Settings, stop: Event | None = None, now: float | None = None) -> int:
+    """Scores the anchors of each evaluator whose last run is a day old, or had another version or judge's model;
+    returns how many scores were stored. Raises StoreError as the store does."""
+    now = time.time() if now is None else now
+    settings = replace(settings, judge_store="")  # a judge that remembers its replies would never change
+    count = 0
+    with store.reading() as connection:
+        names = list(connection.scalars(select(verdicts.c.evaluator).distinct().order_by(verdicts.c.evaluator)))
+    for name in names:
+        if (check := _load(name, settings)) is not None and _is_due(store, check, settings, now):
+            count += _run(store, check, settings, stop, now)
+    return count
+
+
+def _load(name: str, settings: Settings) -> Evaluator | None:
+    """The evaluator as the settings have it; None where this process cannot run it."""
+    for own in (name, *(one for one, _ in evaluator_shares(settings.evaluators) if ":" in one)):
+        with suppress(SettingError):  # an evaluator that the application passes as an object
+            if (check := plugins.load(own, settings)).name == name:
+                file = settings.calibration_file
+                return calibrations.File(file)([check])[0] if file else check
+    return None
+
+
+def _kind(check: Evaluator, settings: Settings) -> str:
+    """The version, and the model of a judge."""
+    return f"{check.version} {settings.judge_model}"[:200] if check.asks_judge else check.version
+
+
+def _is_due(store: Store, check: Evaluator, settings: Settings, now: float) -> bool:
+    own = select(anchor_scores.c.time, anchor_scores.c.kind).where(anchor_scores.c.evaluator == check.name)
+    runs = select(func.count(func.distinct(anchor_scores.c.time))).where(anchor_scores.c.evaluator == check.name)
+    with store.reading() as connection:
+        last = connection.execute(own.order_by(anchor_scores.c.time.desc()).limit(1)).first()
+        is_new = (connection.scalar(runs) or 0) < BASELINE
+    return last is None or is_new or last.time <= now - _DAY or last.kind != _kind(check, settings)
+
+
+def _run(store: Store, check: Evaluator, settings: Settings, stop: Event | None, now: float) -> int:
+    from ragtrace.evaluate.judge import close_judge, deadline
+
+    ids = _anchors(store, check.name)
+    if len(ids) < LEAST:
+        return 0
+    with store.reading() as connection:
+        traces = read_traces(connection, store.keys, ids)
+    rows = []
+    try:
+        for trace in ids:
+            if stop is not None and stop.is_set():
+                return 0
+            if trace in traces:
+                with deadline(60.0):
+                    rows += [_row(trace, score, check, settings, now) for score in run(check, [traces[trace]])[0]]
+    finally:
+        close_judge(settings)
+    rows = [row for row in rows if row["evaluator"] == check.name and row["label"] in ("pass", "fail")]
+    with store.writing() as connection:
+        if rows:
+            connection.execute(insert(anchor_scores), rows)
+    return len(rows)
+
+
+def _row(trace: int, score: Score, check: Evaluator, settings: Settings, now: float) -> dict[str, Any]:
+    label = None if score.error is not None else score.label
+    return {
+        "trace": trace, "evaluator": score.name, "time": now, "value": score.value, "label": label,
+        "kind": _kind(check, settings),
+    }  # fmt: skip
+
+
+def _anchors(store: Store, evaluator: str) -> list[int]:
+    """The newest logs that people fail and that they pass, half of each where there are so many."""
+    logs = sorted(group_by_log(load_verdicts(store, evaluator), weighted=False), key=lambda log: -log.trace)
+    bad, good = [[log.trace for log in logs if (log.bad >= 0.5) is side] for side in (True, False)]
+    half = MOST // 2
+    return sorted((bad[: max(half, MOST - len(good))] + good[: max(half, MOST - len(bad))])[:MOST])
+
+
+def drifts(store: Store, now: float | None = None) -> list[Drift]:
+    """What the anchors say of each evaluator that has scored them again."""
+    now = time.time() if now is None else now
+    query = select(anchor_scores).order_by(anchor_scores.c.evaluator, anchor_scores.c.time, anchor_scores.c.trace)
+    with store.reading() as connection:
+        rows = connection.execute(query).all()
+    return [_drift(store, name, list(own), now) for name, own in groupby(rows, key=lambda row: row.evaluator)]
+
+
+def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Drift:
+    bad = {log.trace: log.bad >= 0.5 for log in group_by_log(load_verdicts(store, evaluator), weighted=False)}
+    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    runs: list[Drift] = []
+    history: list[Sequence[_Rescored]] = []  # the runs since the last change
+    kind = rows[0].kind
+    for moment, group in groupby(rows, key=lambda row: row.time):
+        fresh = [_Rescored(row, sign, bad[row.trace]) for row in group if row.trace in bad]
+        drift = Drift(evaluator, len(fresh), moment)
+        if len(history) >= BASELINE and fresh:
+            drift = _compared(drift, fresh, history, (kind, fresh[0].kind))
+            if drift.changed is not None:
+                history, kind = [], fresh[0].kind
+        history.append(fresh)
+        runs.append(drift)
+    changes = [one for one in runs if one.changed is not None and now - one.changed <= _WEEK]
+    return replace(changes[-1], ran=runs[-1].ran) if changes else runs[-1]
+
+
+class _Rescored:
+    """A score of an anchor: more is worse."""
+
+    def __init__(self, row: Any, sign: float, is_bad: bool) -> None:
+        self.trace, self.kind, self.is_bad = row.trace, row.kind, is_bad
+        self.fails = row.label == "fail"
+        self.value = float(self.fails) if row.value is None else sign * row.value
+
+
+def _compared(
+    drift: Drift, fresh: Sequence[_Rescored], history: Sequence[Sequence[_Rescored]], kinds: tuple[str, str]
+) -> Drift:
+    past: defaultdict[int, list[_Rescored]] = defaultdict(list)
+    for one in chain.from_iterable(history):
+        past[one.trace].append(one)
+    pairs = [(one, past[one.trace]) for one in fresh if one.trace in past]
+    scores = [(one.value, [before.value for before in own], one.is_bad) for one, own in pairs]
+    moves = [one.fails - own[0].fails for one, own in pairs]
+    log = log_wealth_against_same(scores, len(history) + 1 - BASELINE, Random(drift.ran))
+    drift = replace(drift, log_changed=log, more=sum(moves))
+    if log >= ALARM:
+        return replace(drift, changed=drift.ran, kinds=tuple(dict.fromkeys(kinds)))
+    return replace(drift, log_same=log_wealth_against_move(moves))

@@ -1,0 +1,149 @@
+"""Reviewed logs are scored again: whether the evaluator or the application changed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Event
+
+import pytest
+from sqlalchemy import select
+
+from ragtrace.console.chatlogs.queue_schema import anchor_scores
+from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.metrics import ReviewCollector
+from ragtrace.console.review.anchors import LEAST, MOST, Drift, drifts, score_again
+from ragtrace.console.review.queue import submit
+from ragtrace.evaluation import evaluator
+from ragtrace.records import Trace
+from ragtrace.settings import load
+from ragtrace.statistics.bets import ALARM
+from tests.review.review_data import DAY, NOW, evaluation, good, people, review, scored
+
+SETTINGS = load({"evaluators": [f"{__name__}:scripted=0.5"]}, environ={})
+HOUR = 3_600.0
+behaviour: Callable[[float], float] = float
+
+
+@evaluator(needs={"answer"}, threshold=0.5, version="2")
+def _scripted(trace: Trace) -> float:
+    """A judge: the answer holds its score, and `behaviour` is what the judge makes of it."""
+    if (score := behaviour(float(trace.answer))) < 0:
+        raise TimeoutError
+    return score
+
+
+scripted = replace(_scripted, name="good")
+
+
+@pytest.fixture(autouse=True)
+def _as_usual() -> None:
+    judge_is(float)
+
+
+def judge_is(function: Callable[[float], float]) -> None:
+    global behaviour  # noqa: PLW0603 the judge's model, which changes
+    behaviour = function
+
+
+def reviewed(store: Store, count: int = 80) -> None:
+    """Logs that a person judged: a third is bad, and the judge is right about most of them."""
+    (user,) = people(store, "ann")
+    chance = random.Random(4)
+    for i in range(count):
+        bad = i % 3 == 0
+        value = round(chance.uniform(0.0, 0.4) if bad == (chance.random() < 0.85) else chance.uniform(0.6, 1.0), 3)
+        store.write([evaluation(i, scored(good, value), answer=str(value), started=NOW - DAY + i)], [good], now=NOW)
+        submit(
+            store,
+            f"{evaluation(i).trace.trace_id:032x}",
+            review(f"{evaluation(i).trace.trace_id:032x}", "fail" if bad else "pass"),
+            user,
+            NOW,
+        )
+
+
+def runs(store: Store, times: Sequence[float]) -> Drift:
+    """Scores again at these times; what the last run says."""
+    for moment in times:
+        score_again(store, SETTINGS, now=moment)
+    (drift,) = drifts(store, times[-1])
+    return drift
+
+
+def test_the_same_judge_and_fewer_good_answers_are_the_applications_change(store: Store) -> None:
+    """Three runs at once are what later ones are compared with; then one a day, of 60 logs, half of them bad as far as
+    there are so many. A judge that scores them as before is not what changed."""
+    reviewed(store)
+    first = runs(store, [NOW, NOW + 60, NOW + 120])
+    assert (first.says, first.anchors) == ("unknown", MOST)
+    assert score_again(store, SETTINGS, now=NOW + HOUR) == 0
+    later = runs(store, [NOW + DAY + 120])
+    assert later.says == "application"
+    assert later.log_same >= ALARM > later.log_changed
+    with store.reading() as connection:
+        rows = connection.execute(select(anchor_scores)).all()
+    assert len(rows) == 4 * MOST
+    assert {(row.evaluator, row.kind) for row in rows} == {("good", "2")}
+
+
+@pytest.mark.parametrize("change", [lambda value: 0.9, lambda value: value - 0.1, lambda value: 1 - value])
+def test_a_silent_change_of_the_judge_is_seen(store: Store, change: Callable[[float], float]) -> None:
+    """In the next run, and said for a week; from then on later runs are compared with the changed judge."""
+    reviewed(store)
+    days = [NOW, NOW + 60, NOW + 120, NOW + DAY + 120]
+    assert runs(store, days).says == "application"
+    judge_is(lambda value: max(0.0, change(value)))
+    changed = runs(store, [NOW + 2 * DAY + 120])
+    assert (changed.says, changed.changed, changed.kinds) == ("evaluator", NOW + 2 * DAY + 120, ("2",))
+    assert changed.log_changed >= ALARM
+    assert runs(store, [NOW + (3 + day) * DAY + 120 for day in range(5)]).says == "evaluator"
+    assert runs(store, [NOW + (9 + day) * DAY + 120 for day in range(3)]).says == "application"
+
+
+def test_another_version_is_run_at_once(store: Store) -> None:
+    """A calibration makes a version of its own: what it fails is compared with what was failed before, without waiting
+    for the next day."""
+    reviewed(store)
+    runs(store, [NOW, NOW + 60, NOW + 120])
+    judge_is(lambda value: value**3)
+    other = replace(SETTINGS, evaluators=(f"{__name__}:another",))
+    global another  # noqa: PLW0603 as an upgrade of the package would define it
+    another = replace(scripted, version="3")
+    assert score_again(store, other, now=NOW + HOUR) == MOST
+    (drift,) = drifts(store, NOW + HOUR)
+    assert (drift.says, drift.kinds) == ("evaluator", ("2", "3"))
+    assert drift.more > 0
+
+
+another = scripted
+
+
+def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
+    """Too few anchors are not scored; a call that fails is no score; an evaluator that the application passes as an
+    object, or whose deletion of logs left none, is left out. An end of the process waits for no run."""
+    reviewed(store, LEAST - 1)
+    assert score_again(store, SETTINGS, now=NOW) == 0
+    assert drifts(store, NOW) == []
+    (user,) = people(store, "ben")
+    for i in range(30, 34):
+        store.write([evaluation(i, scored(good, 0.9), answer="-1")], [good], now=NOW)
+        submit(store, f"{evaluation(i).trace.trace_id:032x}", review(f"{evaluation(i).trace.trace_id:032x}"), user, NOW)
+    assert score_again(store, replace(SETTINGS, evaluators=()), now=NOW) == 0
+    ended = Event()
+    ended.set()
+    assert score_again(store, SETTINGS, ended, now=NOW) == 0
+    assert score_again(store, SETTINGS, now=NOW) == LEAST - 1
+    assert [(drift.anchors, drift.says) for drift in drifts(store, NOW)] == [(LEAST - 1, "unknown")]
+
+
+def test_prometheus_and_the_api_say_it(store: Store) -> None:
+    """The log of each e-value, the number of anchors and the time of the last run."""
+    reviewed(store)
+    runs(store, [NOW, NOW + 60, NOW + 120, NOW + DAY + 120])
+    families = {family.name: family for family in ReviewCollector(store, lambda: NOW + DAY + 300).collect()}
+    logs = {sample.labels["against"]: sample.value for sample in families["ragtrace_anchor_log_e"].samples}
+    assert logs["unchanged"] < 0 < ALARM < logs["moved"]
+    assert [sample.value for sample in families["ragtrace_anchors"].samples] == [MOST]
+    assert [s.value for s in families["ragtrace_anchor_run_timestamp_seconds"].samples] == [NOW + DAY + 120]
