@@ -45,7 +45,7 @@ DRAWN = {
         "python docs/backend_pictures.py",
         ("exporters/ragtrace_backends/phoenix.py", "exporters/ragtrace_backends/mlflow.py"),
     ),
-    "demo": Pictures("demo.svg", "ragtrace demo --picture docs/demo.svg", ("ragtrace/batch/demo",)),
+    "demo": Pictures("demo.svg", "python docs/demo_picture.py", ("ragtrace/batch/demo",)),
 }
 BY_HAND = ("pictures/path.svg",)
 

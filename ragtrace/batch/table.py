@@ -53,7 +53,9 @@ class RunFigures:
         """The table: a line of column names, and a line for each evaluator; or a paragraph for each evaluator if the
         terminal has too few `columns`. A refusal has neither value nor verdict."""
         rows = [_HEAD, *(_row(name, figures) for name, figures in self.figures.items())]
-        return table(rows, range(1, len(_HEAD)), columns)
+        if not any(figures.seconds for figures in self.figures.values()):  # nobody measured it
+            rows = [row[:-1] for row in rows]
+        return table(rows, range(1, len(rows[0])), columns)
 
     def without_value(self, required: Sequence[str]) -> list[str]:
         """A sentence for each evaluator that has neither values nor verdicts, although it failed or is required: an

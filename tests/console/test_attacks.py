@@ -85,6 +85,7 @@ NEEDS = {
     "GET /api/choices": VIEWER,
     "GET /api/costs": VIEWER,
     "GET /api/overview": VIEWER,
+    "GET /api/anchors": VIEWER,
     "GET /api/true-shares": VIEWER,
     "GET /api/health": VIEWER,
     "GET /api/metrics": VIEWER,

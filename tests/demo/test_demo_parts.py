@@ -20,6 +20,7 @@ from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import corpus, traffic
 from ragtrace.batch.demo.language_models import Model
 from ragtrace.batch.demo.traffic import Call, Reply
+from ragtrace.batch.reporting.formats import NONE
 from ragtrace.errors import ModelError
 from ragtrace.evaluate.models.embedding import get_embedder
 from ragtrace.records import Evaluation, Score
@@ -106,13 +107,13 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
         raise ConnectionError("no server")
 
     call = Call("langchain", "Why?", None)
-    board = boards.DemoBoard(5)
+    board = boards.DemoBoard()
     demo._ask(board, call, False, refuse)
     demo._ask(board, call, False, refuse)
     with pytest.raises(ModelError, match="no server"):
         demo._ask(board, call, False, refuse)
 
-    board = boards.DemoBoard(5)
+    board = boards.DemoBoard()
     demo._ask(board, call, False, lambda _call, _streamed: "Because.")
     for _ in range(4):
         demo._ask(board, call, False, refuse)
@@ -121,13 +122,11 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
 
 def test_a_refusal_neither_passes_nor_fails() -> None:
     """The pass rate of the table is the weighted share of passes among passes and fails; a refusal is neither."""
-    board = boards.DemoBoard(3)
+    board = boards.DemoBoard()
     for label, p in (("pass", 0.5), ("fail", 1.0), ("refusal", 0.1)):
         board(Evaluation(make_trace(), (Score("groundedness", label=label, sampling_probability=p),)))
-    ((name, count, errors, mean, passes),) = [
-        line.split()[:5] for line in boards.table_lines(board) if line.startswith("groundedness")
-    ]
-    assert (name, count, errors, mean, passes) == ("groundedness", "3", "0", "-", "67%")
+    (line,) = [line for line in board.figures.lines() if line.startswith("groundedness")]
+    assert line.split()[:5] == ["groundedness", "3", NONE, "66.7", "%"]
 
 
 def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
@@ -170,7 +169,7 @@ def test_verdicts_are_compared_with_the_labels() -> None:
     """The last lines count the verdicts that agree with the labels; where a label says nothing, none is compared."""
     labels = {("q1", "Blue."): traffic.Labels(True, True, False), ("q2", "Red."): traffic.Labels(False, True, False)}
     labels["q3", "I do not know."] = traffic.Labels(None, None, True)
-    board = boards.DemoBoard(3, labels=labels)
+    board = boards.DemoBoard(labels=labels)
     for query, answer in labels:
         scores = tuple(Score(name, 0.9, "pass") for name in ("groundedness", "answer_relevance"))
         board(Evaluation(make_trace(query=query, answer=answer), scores))
@@ -179,4 +178,4 @@ def test_verdicts_are_compared_with_the_labels() -> None:
         "groundedness         1 of 2 (50%): passed 1 of 1 supported, failed 0 of 1 unsupported; AUROC 0.50",
         "answer_relevance     2 of 2 (100%): passed 2 of 2 relevant, failed 0 of 0 irrelevant",
     ]
-    assert boards.agreement_lines(boards.DemoBoard(0)) == []
+    assert boards.agreement_lines(boards.DemoBoard()) == []

@@ -1,4 +1,4 @@
-"""`ragtrace demo`: traces, samples and scores two real assistants over a real corpus, and displays the results."""
+"""`ragtrace demo`: traces, samples and scores two real assistants over a real corpus, and sums up the results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import itertools
 import os
 import socket
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import traffic
 from ragtrace.batch.demo.language_models import RECORDED, Model
+from ragtrace.batch.reporting.progress import progress_bar
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
 
 Answer = Callable[[traffic.Call, bool], str]
@@ -36,14 +36,12 @@ def main(argv: Sequence[str]) -> int:
     from ragtrace.batch.demo import corpus
 
     index = corpus.build()
-    board = boards.DemoBoard(len(calls), labels=traffic.labels())
+    board = boards.DemoBoard(labels=traffic.labels())
     runtime = _start(options, board)
     try:
         answer = answerer(assistants, index)
         _run(options, board, runtime, calls, answer)
         _summarise(options, board, runtime)
-        if options.picture:
-            boards.draw(board, options.picture)
         if options.serve:
             _serve(options, board, calls, answer)
     except KeyboardInterrupt:
@@ -64,7 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=float, default=0.5, help="share of the requests to evaluate, from 0 to 1")
     parser.add_argument("--store", metavar="FILE", help="store the scored requests for `ragtrace serve --store FILE`")
     parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
-    parser.add_argument("--picture", metavar="FILE", help="write the final table to this SVG file")
     return parser
 
 
@@ -79,7 +76,6 @@ def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
         "sample": options.sample,
         "sample_per_second": 0,
         "workers": min(2, os.cpu_count() or 1),  # the demo may use the whole machine
-        "batch": 8,  # small, so that the table changes often
         "hold_seconds": 60.0,  # even a slow machine can put the scores on the root spans
         "capture_content": "true",  # the texts are public; elsewhere the default is off
         "explanations": True,
@@ -156,44 +152,17 @@ def _ask(board: boards.DemoBoard, call: traffic.Call, streamed: bool, answer: An
 def _run(
     options: argparse.Namespace, board: boards.DemoBoard, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
 ) -> None:
-    show, stop = _display(options, board, runtime.metrics_url)
     start = time.monotonic()
-    try:
+    with progress_bar(lambda: len(calls), "requests") as progress:
         for i, call in enumerate(calls):
             _ask(board, call, i % 3 == 0, answer)
-            show()
+            if progress is not None:
+                progress(1)
             due = start + board.requests / options.rate if options.rate else 0.0
             time.sleep(max(0.0, due - time.monotonic()))
         while runtime.pipeline.stats().queued:
-            show()
             time.sleep(0.1)
         runtime.flush(60.0)
-        show()
-    finally:
-        stop()
-
-
-def _display(
-    options: argparse.Namespace, board: boards.DemoBoard, url: str | None
-) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Functions to update and to end the display: a live table on a terminal with `rich`, else lines."""
-    if sys.stdout.isatty():
-        try:
-            from rich.live import Live
-
-            live = Live(boards.live_view(board, url), refresh_per_second=8, transient=False)
-            live.start()
-            return lambda: live.update(boards.live_view(board, url)), live.stop
-        except ModuleNotFoundError:
-            print("for a live table, install: pip install 'ragtrace-otel[eval]'")
-    last = [0.0]
-
-    def line() -> None:
-        if time.monotonic() - last[0] >= 5.0:
-            last[0] = time.monotonic()
-            print(boards.progress_line(board), flush=True)
-
-    return line, line
 
 
 def _serve(options: argparse.Namespace, board: boards.DemoBoard, calls: Sequence[traffic.Call], answer: Answer) -> None:

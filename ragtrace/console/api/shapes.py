@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,53 +48,11 @@ class TracePage(BaseModel):
     total: int | None
 
 
-class DocumentOut(BaseModel):
-    """A retrieved chunk, or the result of a tool; its rank is its place."""
+@dataclass(frozen=True, slots=True)
+class DatedScore(Score):
+    """A score, and when it was made."""
 
-    id: str
-    content: str
-    score: float | None
-    metadata: dict[str, Any]
-    source: str
-
-
-class EvidenceOut(BaseModel):
-    """A sentence of the answer and its place in the documents. Offsets are in Unicode code points."""
-
-    start: int
-    end: int
-    verdict: str
-    probability: float | None
-    document_id: str | None
-    document_rank: int | None
-    document_start: int | None
-    document_end: int | None
-
-
-class ScoreOut(BaseModel):
-    """What one evaluator said."""
-
-    name: str
-    version: str
-    value: float | None
-    label: str | None
-    explanation: str | None
-    cause: str | None
-    error: str | None
-    method: str
-    failures: list[str]
-    sampling_probability: float
-    model: str | None
-    input_tokens: int
-    output_tokens: int
-    cost: float
-    evidence: list[EvidenceOut]
-
-
-class DatedScore(ScoreOut):
-    """And when."""
-
-    scored: float
+    scored: float = 0.0
 
 
 class FeedbackOut(BaseModel):
@@ -120,7 +78,7 @@ class TraceOut(BaseModel):
     query: str
     answer: str
     reference: str | None
-    documents: list[DocumentOut]
+    documents: list[Document]
     attributes: dict[str, Any]
     error: str | None
     cause: str | None
@@ -129,7 +87,7 @@ class TraceOut(BaseModel):
     """US dollars of its models, where their prices are known."""
     thumbs: int | None
     reviewed: bool
-    scores: list[ScoreOut]
+    scores: list[Score]
     feedback: list[FeedbackOut]
 
 
@@ -144,9 +102,9 @@ def _row(row: TraceSummary) -> TraceRow:
     return TraceRow(**{name: getattr(row, name) for name in TraceRow.model_fields} | texts | {"scores": scores})
 
 
-def _document(document: Document) -> DocumentOut:
-    values = {"score": finite(document.score), "metadata": plain(document.metadata), "source": document.source}
-    return DocumentOut(id=clean(document.id), content=clean(document.content), **values)
+def _document(document: Document) -> Document:
+    texts = {"id": clean(document.id), "content": clean(document.content), "metadata": plain(document.metadata)}
+    return replace(document, score=finite(document.score), **texts)
 
 
 def whole(stored: StoredTrace) -> TraceOut:
@@ -166,18 +124,21 @@ def whole(stored: StoredTrace) -> TraceOut:
         attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
         cause=stored.evaluation.cause,
         cost=trace.facts.cost,
-        scores=[ScoreOut(**_score(score)) for score in stored.evaluation.scores],
+        scores=[_score(score) for score in stored.evaluation.scores],
         feedback=[FeedbackOut(**asdict(f) | {"comment": f.comment and clean(f.comment)}) for f in stored.feedback],
     )
 
 
 def history(stored: StoredTrace) -> list[DatedScore]:
     """Every score that was ever made of a trace, oldest first."""
-    return [DatedScore(scored=when, **_score(score)) for when, score in stored.history]
+    scores = ((when, _score(score)) for when, score in stored.history)
+    return [
+        DatedScore(**{f.name: getattr(score, f.name) for f in fields(Score)}, scored=when) for when, score in scores
+    ]
 
 
-def _score(score: Score) -> dict[str, Any]:
-    return asdict(score) | {"value": finite(score.value), "explanation": score.explanation and clean(score.explanation)}
+def _score(score: Score) -> Score:
+    return replace(score, value=finite(score.value), explanation=score.explanation and clean(score.explanation))
 
 
 def finite(value: float | None) -> float | None:
