@@ -30,6 +30,7 @@ from ragtrace.errors import StoreError
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score
 from ragtrace.testing import make_trace
 from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, STARTED, TRACE, Console, faithfulness
+from tests.row_files import rows
 
 # --- another role's routes --------------------------------------------------------------------------------------------
 
@@ -592,28 +593,7 @@ def test_sql_in_the_filters_of_pages_and_elsewhere(evil: Console) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/static/../app.py",
-        "/static/%2e%2e/app.py",
-        "/static/..%2fapp.py",
-        "/static/%2e%2e%2f%2e%2e%2fpyproject.toml",
-        "/static/..\\app.py",
-        "/static/..%5capp.py",
-        "/static//etc/passwd",
-        "/static/%2fetc%2fpasswd",
-        "/static/console.css/../../app.py",
-        "/static/%00",
-        "/static/console.css%00.html",
-        "/static/",
-        "/static",
-        "/api/traces/..%2f..%2fusers",
-        "/api/traces/%2e%2e",
-        "/traces/..%2f..%2fetc%2fpasswd",
-        "/api/evaluators/..%2f..%2fx/calibrations",
-        "/api/export?format=../../../etc/passwd",
-        "/api/export?format=/etc/passwd",
-        "//evil.example/%2e%2e",
-    ],
+    rows(__file__, "paths_outside"),
 )
 def test_no_path_leads_out(evil: Console, path: str) -> None:
     """Static files, ids and names of exports: nothing but what is meant to be there, and no error of the server."""

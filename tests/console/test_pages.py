@@ -600,22 +600,6 @@ def test_the_overview_begins_with_what_people_say(store: Store) -> None:
     assert [int(x) for x in numbers.groups()[:5]] == pytest.approx(shown, abs=1)
 
 
-def test_a_version_that_fell_is_no_good_news(tmp_path: Path) -> None:
-    """Two days after a prompt version fell both neighbouring spans are equally bad; the first sentence names it."""
-    store = open_store(str(tmp_path / "logs.db"))
-    now = time.time()
-    facts = {version: Facts(app="shop", model="m", prompt_version=version) for version in ("7", "8")}
-    old = [evaluation(n, 0.95, started=now - 6 * 86_400 + n, facts=facts["7"]) for n in range(60)]
-    new = [evaluation(100 + n, 0.1, started=now - 2 * 86_400 + 2_000 * n, facts=facts["8"]) for n in range(80)]
-    store.write([*old, *new], CHECKS)
-    page = client(store).get("/?range=24h").text
-    assert 'class="note bad"' in page
-    text = Read(page).text
-    assert "prompt 8" in text
-    assert "prompt 7" in text
-    store.close()
-
-
 def test_a_fall_has_a_beginning(tmp_path: Path) -> None:
     """The first sentence says from what to what, and since when; a rise is no alarm."""
     store = open_store(str(tmp_path / "logs.db"))

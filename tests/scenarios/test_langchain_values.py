@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from ragtrace import semconv
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
+from tests.row_files import table
 from tests.scenarios.scripted_chat import chat
 
 
@@ -270,33 +271,7 @@ USAGE: dict[str, tuple[Any, dict[str, int]]] = {
 }  # fmt: skip
 
 
-RAW_USAGE: dict[str, tuple[Any, dict[str, int]]] = {
-    "Anthropic, read and written": (
-        {"usage": {"input_tokens": 10, "output_tokens": 20, "cache_creation_input_tokens": 5,
-                   "cache_read_input_tokens": 3}}, {"prompt": 18, "completion": 20, "total": 38},
-    ),
-    "Anthropic, written for five minutes": (
-        {"usage": {"input_tokens": 3, "output_tokens": 5, "cache_creation_input_tokens": 10,
-                   "cache_creation": {"ephemeral_5m_input_tokens": 10}}}, {"prompt": 13, "completion": 5, "total": 18},
-    ),
-    "Bedrock, whose total has no cache": (
-        {"usage": {"inputTokens": 10, "outputTokens": 7, "totalTokens": 17, "cacheReadInputTokens": 8}},
-        {"prompt": 18, "completion": 7, "total": 25},
-    ),
-    "Cohere, tokens beside what was billed": (
-        {"meta": {"billed_units": {"input_tokens": 3.0, "output_tokens": 7.0},
-                  "tokens": {"input_tokens": 30.0, "output_tokens": 8.0}}},
-        {"prompt": 30, "completion": 8, "total": 38},
-    ),
-    "Titan, in two places": (
-        {"inputTextTokenCount": 40, "results": [{"tokenCount": 7}]}, {"prompt": 40, "completion": 7, "total": 47}
-    ),
-    "an empty place before": (
-        {"token_usage": {}, "usage": {"input_tokens": 1, "output_tokens": 2}},
-        {"prompt": 1, "completion": 2, "total": 3},
-    ),
-    "one side alone": ({"usage": {"prompt_tokens": 10}}, {"prompt": 10}),
-}  # fmt: skip
+RAW_USAGE: dict[str, tuple[Any, dict[str, int]]] = table(__file__, "raw_usage")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RAW_USAGE)

@@ -60,36 +60,7 @@ def test_what_an_abstaining_answer_states_beside_is_a_claim(answer: str, kinds: 
     assert [s.kind for s in read(answer).statements] == kinds
 
 
-REDIRECTS = (
-    "Ask your insurer.",
-    "Check with your landlord.",
-    "You'd need to speak to your supervisor about that.",
-    "You might have to ask the hotel directly.",
-    "Our service desk can help you with this.",
-    "Only a pharmacist can tell you that.",
-    "Someone from our team will be in touch.",
-    "Let me transfer you to a colleague.",
-    "The manufacturer is the right contact for this.",
-    "The product page might have more information.",
-    "If in doubt, consult a lawyer.",
-    "For further advice, see your contract.",
-    "Ask the school whether guests are welcome.",
-    "Fees may differ depending on the country.",
-    "This varies by region.",
-    "Rules change frequently.",
-    "Such details are normally found in the contract.",
-    "I recommend asking Acme Customer Care.",
-    "Please provide more context.",
-    "Only the landlord knows that.",
-    "Have a look at the official website.",
-    "Opening hours may change without notice.",
-    "For questions, email service@acme.example.",
-    "Visit https://acme.example/help for more information.",
-    "You can reach the help desk at 555-010-0199.",
-    "You can always ask your bank.",
-    "Für weitere Auskünfte wenden Sie sich bitte an den Händler.",
-    "Pour plus d'informations, veuillez contacter le fabricant.",
-)
+REDIRECTS = rows(__file__, "redirects")
 
 
 @pytest.mark.parametrize("redirect", REDIRECTS)

@@ -134,31 +134,7 @@ ITEMS = {
     ),
 }
 """For each kind that is reported: items of it."""
-_GLUE = st.sampled_from(
-    [
-        " ",
-        " ",
-        " ",
-        "\n",
-        ". ",
-        ", ",
-        "; ",
-        "(",
-        ")",
-        '"',
-        ":",
-        "/",
-        "-",
-        "_",
-        ".",
-        "x",
-        "é",
-        "0",
-        "+",
-        "word ",
-        "2024 ",
-    ]
-)
+_GLUE = st.sampled_from([*'   \n()":/-_.xé0+', ". ", ", ", "; ", "word ", "2024 "])
 _PLANTED = st.lists(
     st.one_of(st.sampled_from([item for items in ITEMS.values() for item in items]), _GLUE, _GLUE), max_size=9
 ).map("".join)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,11 @@ from fastapi import Request
 
 from ragtrace.console.access import store_of
 from ragtrace.console.chatlogs.overview import Check
-from ragtrace.console.chatlogs.side_by_side import compare_sides
-from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, two_sides, with_defaults
+from ragtrace.console.pages.incidents import Incident, open_incidents, worse_since
 from ragtrace.console.pages.template_filters import moment, percent
 from ragtrace.console.review import true_shares
 from ragtrace.statistics import Estimate
 
-_WEEK = 7 * 86_400.0
 _CACHE_SECONDS = 60.0
 """Seconds for which sentences that read all scores of a time are cached."""
 
@@ -32,6 +29,8 @@ class VerdictNote:
     evaluator: str
     people: str
     """Empty where people have judged too little."""
+    incidents: Sequence[Incident]
+    """What is worse now, outages first."""
 
 
 def verdict_note(  # noqa: PLR0917 a share and its time
@@ -44,9 +43,9 @@ def verdict_note(  # noqa: PLR0917 a share and its time
     kind = {"worse": "bad", "better": "good"}.get(change(check.passes, before), "")
     if not kind and before is not None and before.interval and check.passes.value >= before.interval[0]:
         kind = "good"
-    text, fall = _evaluator(check, before, kind, period), _cached(request, _fall, check.evaluator, app, since, until)
     people = _people(request, check.evaluator, app, since, until)
-    return VerdictNote("bad" if fall else kind, f"{fall} {text}" if fall else text, people)
+    incidents = _cached(request, open_incidents, check.evaluator, app, time.time())
+    return VerdictNote("bad" if incidents else kind, _evaluator(check, before, kind, period), people, incidents)
 
 
 def change(now: Estimate | None, before: Estimate | None) -> str:
@@ -58,20 +57,6 @@ def change(now: Estimate | None, before: Estimate | None) -> str:
     return "worse" if now.interval[1] < before.interval[0] else ""
 
 
-def _fall(store: Store, evaluator: str, since: float, until: float, app: str) -> str:
-    """The sentence of Compare on the newest prompt version, or else model, where it is worse than the one before; they
-    are those of a week where the time is shorter."""
-    since = min(since, until - _WEEK)
-    for kind in KINDS[:2]:
-        choice = SideChoice(kind[0], "", "", since, until, app, evaluator)
-        names = choices(store, choice)
-        if len(names) > 1:
-            rows = compare_sides(store, *two_sides(with_defaults(choice, names)), evaluator).rows
-            if rows and rows[0].verdict == "worse":
-                return rows[0].sentence
-    return ""
-
-
 def _evaluator(check: Check, before: Estimate | None, kind: str, period: str) -> str:
     assert check.passes is not None
     name = check.evaluator.replace("_", " ").capitalize()
@@ -81,21 +66,10 @@ def _evaluator(check: Check, before: Estimate | None, kind: str, period: str) ->
         return f"{passes} in the {period}."
     earlier = f"{percent(before.value)} before (n = {before.count:,})"
     if kind == "bad":
-        since = _worse_since(check, before)
+        since = worse_since(check.line, before)
         return f"{passes}, fewer than the {earlier}" + (f", since about {moment(since)} UTC." if since else ".")
     better = check.passes.interval and before.interval and check.passes.interval[0] > before.interval[1]
     return f"{passes}, more than the {earlier}." if better else f"{passes}. That is no clear change from {earlier}."
-
-
-def _worse_since(check: Check, before: Estimate) -> float | None:
-    """The start of the latest run of points that are below the earlier share."""
-    since = None
-    for step in reversed(check.line):
-        if step.passes is not None:
-            if step.passes.value >= before.value:
-                break
-            since = step.start
-    return since
 
 
 def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
@@ -115,11 +89,9 @@ def _range(estimate: Estimate, places: int = 1) -> str:
     return f"{100 * low:.{places}f} to {100 * high:.{places}f}"
 
 
-def _cached(  # noqa: PLR0917 what is computed of which answers
-    request: Request, compute: Callable[..., Any], evaluator: str, app: str, since: float, until: float
-) -> Any:
+def _cached(request: Request, compute: Callable[..., Any], evaluator: str, app: str, *times: float) -> Any:
     cache = request.app.state.__dict__.setdefault("people", {})
-    key = (compute.__name__, evaluator, app, round(until - since))
+    key = (compute.__name__, evaluator, app, round(times[-1] - times[0]))
     if key not in cache or time.monotonic() - cache[key][0] > _CACHE_SECONDS:
-        cache[key] = time.monotonic(), compute(store_of(request), evaluator, since, until, app)
+        cache[key] = time.monotonic(), compute(store_of(request), evaluator, *times, app)
     return cache[key][1]
