@@ -322,20 +322,15 @@ def with_attributes(span: ReadableSpan, more: dict[str, Any]) -> ReadableSpan:
     """
     attributes = BoundedAttributes(attributes={**(span.attributes or {}), **more}, immutable=True)
     attributes.dropped = span.dropped_attributes
-    return ReadableSpan(
-        name=span.name,
-        context=span.context,
-        parent=span.parent,
-        resource=span.resource,
-        attributes=attributes,
-        events=span._events,  # the bounded lists themselves: they hold the dropped counts
-        links=span._links,
-        kind=span.kind,
-        status=span.status,
-        start_time=span.start_time,
-        end_time=span.end_time,
-        instrumentation_scope=span.instrumentation_scope,
-    )
+    return copy_of(span, attributes=attributes)
+
+
+def copy_of(span: ReadableSpan, **changes: Any) -> ReadableSpan:
+    """A copy of an ended span with some of the arguments of `ReadableSpan` replaced."""
+    names = ("name", "context", "parent", "resource", "attributes", "kind", "status", "start_time", "end_time")
+    same = {name: getattr(span, name) for name in (*names, "instrumentation_scope")}
+    # The bounded lists themselves hold the dropped counts.
+    return ReadableSpan(**{**same, "events": span._events, "links": span._links, **changes})
 
 
 def _size_of(span: ReadableSpan) -> int:

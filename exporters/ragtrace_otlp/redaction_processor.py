@@ -13,6 +13,7 @@ from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
 from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_otlp.hold import copy_of
 from ragtrace_otlp.text_filter import TextFilter
 
 _OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
@@ -75,19 +76,13 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> Read
         status = Status(status.status_code, description and description[:STATUS_LENGTH])
     events = [Event(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp) for e in span.events]
     links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]
-    return ReadableSpan(
+    return copy_of(
+        span,
         name=sanitizer.text(span.name, NAME_LENGTH),
-        context=span.context,
-        parent=span.parent,
-        resource=span.resource,
         attributes=_redacted(span, sanitizer),
         events=_bounded(events, span.dropped_events),  # the SDK's own spans hold such lists
         links=_bounded(links, span.dropped_links),
-        kind=span.kind,
         status=status,
-        start_time=span.start_time,
-        end_time=span.end_time,
-        instrumentation_scope=span.instrumentation_scope,
     )
 
 

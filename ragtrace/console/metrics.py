@@ -13,10 +13,9 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from ragtrace.console.chatlogs.overview import pass_rates
+from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.schema import items, reviews
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.review import anchors
 from ragtrace.console.review.agreement import Agreement, EvaluatorAgreement, agreement
 from ragtrace.console.review.true_shares import estimates

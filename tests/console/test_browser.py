@@ -8,8 +8,8 @@ import random
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ def violations(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", [*PAGES, GOOD])
+@pytest.mark.parametrize("path", [*PAGES, GOOD, "/conversation?session=session-3"])
 def test_a_page_is_sound(browser: Any, url: str, store: Store, path: str, theme: str) -> None:
     """In both themes and widths: no console error, no violation of the policy, nothing wider than the window, nothing
     serious for axe-core, folded parts open or not."""
@@ -238,6 +238,25 @@ def test_filters_by_form(tab: Tab) -> None:
     page.click("text=Save view")
     page.click('a.chip:has-text("the shop\'s")')
     page.wait_for_url(re.compile(r"\?app=shop&evaluator=faithfulness$"))
+
+
+def test_logs_are_ticked_by_mouse(browser: Any, waiting: Store) -> None:
+    """Two rows of the list get one verdict, and are a data set; the row's link does not cover the box."""
+    with served(waiting) as url:
+        tab = Tab(browser, url, waiting)
+        page = tab.open("/traces?app=shop")
+        for row in (1, 3):
+            page.check(f".log input >> nth={row}")
+        page.select_option("select[name=question]", "faithfulness")
+        page.click("button[value=fail]")
+        page.wait_for_selector(".log:has-text('reviewed') >> nth=1")
+        assert list(verdicts(waiting).values()) == [{"faithfulness": "fail"}] * 2
+        page.check(".log input >> nth=2")
+        with page.expect_download() as download:
+            page.click("text=Data set")
+        assert len(download.value.path().read_text(encoding="utf-8").splitlines()) == 1
+        tab.check()
+        tab.close()
 
 
 def test_evidence_lights_up_both_ways(tab: Tab) -> None:
@@ -607,27 +626,38 @@ def test_a_verdict_that_cannot_be_sent_is_said(browser: Any, waiting: Store) -> 
         tab.close()
 
 
-_NOTES_KEYS = """window.keys = []; addEventListener("keydown", (event) => {
+_SLOW = """window.keys = []; addEventListener("keydown", (event) => {
   const task = document.querySelector("[data-task]");
   if (task?.dataset.trace) window.keys.push([task.dataset.trace, event.key]);
-}, true);"""
+}, true);
+const { fetch } = window, delays = [0, 200, 0, 2000, 200];
+let asked = 0;
+window.fetch = async (...request) => {
+  const late = String(request[0]).startsWith("/review/next") ? delays[asked++ % delays.length] : 300;
+  await new Promise((done) => setTimeout(done, late));
+  return fetch(...request);
+};"""
 
 
 def test_no_verdict_is_stored_for_another_log(browser: Any, waiting: Store) -> None:
-    """While the next log is up to two seconds late, a reviewer goes on pressing keys. Each log has the verdict that was
-    chosen while it was on screen, before it was sent for the first time."""
+    """While the next log is up to two seconds late, and a verdict .3 s, a reviewer goes on pressing keys. Each log has the
+    verdict that was chosen while it was on screen, before it was sent for the first time."""
     chance = random.Random(1)
     with served(waiting) as url:
         tab = Tab(browser, url, waiting)
-        tab.context.add_init_script(_NOTES_KEYS)
+        tab.context.add_init_script(_SLOW)
         page = tab.open("/review")
-        page.route("**/review/next*", lambda route: (time.sleep(chance.choice((0, 0.2, 2))), route.continue_()))
-        for _ in range(40):
+        refused: list[str] = []
+        page.on("response", lambda answer: refused.append(answer.url) if answer.status == 409 else None)
+        for _ in range(50):
             page.keyboard.press(chance.choice("12"))
             page.keyboard.press("Enter")
             page.wait_for_timeout(80)
-        page.wait_for_function("!document.querySelector('[data-review]')?.inert")
+        page.wait_for_selector("[data-work]:not(:has([inert]))", state="attached")
         settled(page)
+        shown = [trace for trace, _ in groupby(trace for trace, _ in page.evaluate("window.keys"))]
+        assert len(shown) == len(set(shown)), "no log comes twice"
+        assert refused == [], "the page itself sends nothing for another log"
         meant: dict[str, str] = {}
         last: dict[str, str] = {}
         for trace, key in page.evaluate("window.keys"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from ragtrace.console import audit
-from ragtrace.console.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs.store_types import Filter, Review, Verdict
 from ragtrace.console.review import named_queues, queue
+from ragtrace.records import Facts
 from tests.console.conftest import Console
 from tests.console.sample_store import CHECKS, evaluation
 from tests.console.test_pages import Read
@@ -53,7 +55,7 @@ def test_logs_are_sent_from_the_list_and_from_a_page(console: Console) -> None:
     _with_logs(console)
     rob = console.signed_in("rob")
     named_queues.create(console.store, "legal")
-    assert "Send these 6 to" in rob.get("/traces?app=shop").text
+    assert "all 6" in rob.get("/traces?app=shop").text
     trace = f"{evaluation(3).trace.trace_id:032x}"
     assert "legal" in rob.get(f"/traces/{trace}").text
     for back, target in (
@@ -65,6 +67,54 @@ def test_logs_are_sent_from_the_list_and_from_a_page(console: Console) -> None:
         assert (answer.status_code, answer.headers["location"]) == (303, target)
     assert named_queues.find(console.store, "legal").waiting == 1
     assert rob.post("/review/send", data={"trace": trace}).status_code == 422
+
+
+def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console) -> None:
+    """Only those that were ticked get the verdict, and keep what was said of them before; a viewer may do neither.
+    Without a tick the data set has all rows of the list, reviewed or not."""
+    _with_logs(console)
+    rob = console.signed_in("rob")
+    ids = [f"{evaluation(n).trace.trace_id:032x}" for n in range(3)]
+    first = Review(ids[0], (Verdict("toxicity", "pass"),), comment="Mine.")
+    queue.submit(console.store, ids[0], first, 2, time.time())
+    form = {"question": "faithfulness", "verdict": "fail", "trace": ids[:2], "row": ids, "back": "/traces?app=shop"}
+    answer = rob.post("/review/bulk", data=form)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/traces?app=shop")
+    said = {(row.trace, row.evaluator, row.verdict) for row in queue.load_verdicts(console.store)}
+    assert {(evaluator, verdict) for _, evaluator, verdict in said} >= {("faithfulness", "fail")}
+    assert len({trace for trace, evaluator, _ in said if evaluator == "faithfulness"}) == 2
+    assert audit.read(console.store, action="review.submit")[0].detail == {"verdict": "fail", "logs": 2}
+    for wrong in ({**form, "trace": []}, {**form, "question": ""}, {**form, "verdict": "good"}):
+        assert rob.post("/review/bulk", data=wrong).status_code in (409, 422)
+    for chosen, count in ((ids[1:2], 1), ([], 3)):
+        export = rob.post("/traces/export", data={"trace": chosen, "row": ids})
+        rows = [json.loads(line) for line in export.text.splitlines()]
+        assert len(rows) == count
+        assert {row["id"] for row in rows} == set(chosen or ids)
+        assert all(row["query"] and row["contexts"] for row in rows)
+    assert rob.post("/traces/export", data={"x": "y"}).text == ""
+    assert console.signed_in("vera").post("/review/bulk", data=form).status_code == 403
+
+
+def test_a_conversation_is_a_page(console: Console) -> None:
+    """Its requests in their order, with questions, answers and verdicts; a role that sees masked texts finds none by
+    its session."""
+    started = time.time() - 900
+    facts = Facts(app="shop", session_id="s/1")
+    turns = [evaluation(n, started=started + 60 * n, facts=facts, query=f"Turn {n}?") for n in range(3)]
+    console.store.write([*turns, evaluation(9)], CHECKS)
+    rob = console.signed_in("rob")
+    text = Read(rob.get("/conversation?session=s/1").text).text
+    assert [text.index(f"Turn {n}?") for n in range(3)] == sorted(text.index(f"Turn {n}?") for n in range(3))
+    assert "3 requests" in text
+    assert "<b>Turn 1?</b>" in rob.get("/conversation?session=s/1").text
+    assert turns[0].trace.answer in text
+    assert "parcel 9" not in text
+    link = f"/traces/{turns[0].trace.trace_id:032x}"
+    assert link in rob.get("/conversation?session=s/1").text
+    assert "/conversation?session=s%2F1" in rob.get(link).text
+    assert "No such conversation" in rob.get("/conversation?session=none").text
+    assert console.signed_in("vera").get("/conversation?session=s/1").status_code == 403
 
 
 def test_queues_by_program(console: Console) -> None:

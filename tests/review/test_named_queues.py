@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ragtrace.console.chatlogs.schema import items, users
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.review import named_queues
+from ragtrace.console.review.dataset_export import Options, reviewed_rows
 from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.queue import (
     count_waiting,
@@ -229,3 +231,30 @@ def test_a_locked_log_stays_where_it_is(store: Store) -> None:
     assert named_queues.create(store, "shop", filter=Filter(app="shop"), now=NOW).waiting == 0
     fill(store, replace(ALL, shares={}), NOW + 901)
     assert named_queues.find(store, "shop").waiting == 10
+
+
+def test_a_third_person_settles_a_conflict(store: Store) -> None:
+    """Logs whose two reviewers contradict each other come into a queue of their own, once; neither of the two gets
+    them, and the majority is in the data set. Where that queue is closed, they are everybody's."""
+    ann, ben, eve = people(store, "ann", "ben", "eve")
+    logs = list(fill_store(store, [0.9, 0.8, 0.7]))
+    for trace, labels in zip(logs, (("pass", "fail"), ("fail", "fail"), ("fail", "unsure")), strict=True):
+        for user, label in zip((ann, ben), labels, strict=True):
+            submit(store, trace, review(trace, label), user, NOW)
+    assert fill(store, Policy(quota=0), NOW) == 1
+    assert fill(store, Policy(quota=0), NOW + 60) == 0
+    assert named_queues.find(store, named_queues.CONFLICTS).waiting == 1
+    assert next_task(store, ann, NOW) is None
+    task = next_task(store, eve, NOW, queue=named_queues.CONFLICTS)
+    assert task is not None
+    assert (task.trace_id, task.reason) == (logs[0], "conflict")
+    submit(store, task, review(task.trace_id, "fail"), eve, NOW)
+    assert fill(store, Policy(quota=0), NOW + 120) == 0
+    (row,) = (row for row in reviewed_rows(store, Options(), Counter()) if row["id"] == logs[0])
+    assert row["verdicts"] == [{"evaluator": "good", "label": "fail"}]
+    named_queues.change(store, named_queues.CONFLICTS, closed=True)
+    submit(store, logs[1], review(logs[1], "pass"), ben, NOW)
+    assert fill(store, Policy(quota=0), NOW + 180) == 1
+    task = next_task(store, eve, NOW + 180)
+    assert task is not None
+    assert (task.trace_id, task.queue) == (logs[1], "")

@@ -10,7 +10,6 @@ from ragtrace.console.api import (
     calibrations,
     comparisons,
     exchange,
-    prometheus,
     queues,
     reviews,
     summary,
@@ -33,7 +32,6 @@ _MODULES = (
     queues,
     calibrations,
     exchange,
-    prometheus,
     views,
     admin,
 )

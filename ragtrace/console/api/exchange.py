@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from ragtrace.console import audit, visible_content
-from ragtrace.console.access import Admin, GivesFeedback, Reviewer, settings_of, store_of
+from ragtrace.console.access import Admin, GivesFeedback, Reviewer, User, settings_of, store_of
 from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
 from ragtrace.console.api.reviews import Picked
 from ragtrace.console.problems import Problem
@@ -183,11 +183,18 @@ def export(request: Request, user: Reviewer, query: Annotated[ExportQuery, Query
     options = dataset_export.Options(
         **query.model_dump(include={"license", "consent", "require_consent", "since", "until"})
     )
+    return send_file(request, user, options, query.format, mask=query.mask)
+
+
+def send_file(
+    request: Request, user: User, options: dataset_export.Options, format: str, *, mask: bool = False
+) -> FileResponse:
+    """An export as a file, which is deleted after it is sent."""
     with ExitStack() as undo:
         folder = Path(tempfile.mkdtemp(prefix="ragtrace-"))  # readable by this process's user alone
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        file = folder / f"reviewed.{query.format}"
-        result, masked = visible_content.export_reviewed(request, user, file, options, mask=query.mask)
-        audit.note(request, rows=result.rows, format=query.format, masked=masked)
+        file = folder / f"reviewed.{format}"
+        result, masked = visible_content.export_reviewed(request, user, file, options, mask=mask)
+        audit.note(request, rows=result.rows, format=format, masked=masked)
         removal = BackgroundTask(undo.pop_all().close)  # after it is sent
-    return FileResponse(result.path, media_type=_FILES[query.format], filename=result.path.name, background=removal)
+    return FileResponse(result.path, media_type=_FILES[format], filename=result.path.name, background=removal)

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, text
+from starlette.responses import Response
 
 from ragtrace._version import __version__
 from ragtrace.console.access import Viewer, store_of
@@ -118,6 +119,21 @@ def get_health(request: Request, user: Viewer) -> Health:
         last_stored=last,
         queue=queue.count_items(store),
     )
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, tags=["health"])
+def metrics(request: Request, _user: Viewer) -> Response:
+    """What waits for review and how far evaluators agree with people, in Prometheus' text format; figures are up to a
+    minute old, those of topics up to five minutes. Scrape it with a token of the scope read."""
+    from prometheus_client import CollectorRegistry, exposition
+
+    from ragtrace.console.metrics import ReviewCollector
+
+    state = request.app.state
+    if not hasattr(state, "registry"):  # two requests at once make two, and the last one stays
+        state.registry = CollectorRegistry(auto_describe=False)
+        state.registry.register(ReviewCollector(store_of(request)))
+    return Response(exposition.generate_latest(state.registry), media_type=exposition.CONTENT_TYPE_LATEST)
 
 
 def _size(store: Store) -> int | None:

@@ -20,6 +20,8 @@ from ragtrace.statistics import Estimate, Step, Sums
 _POINTS = 200
 """Longest series of one step that is read; a longer period uses the next longer step."""
 QUANTILES = (0.5, 0.9, 0.99)
+FIRST = ("faithfulness", "groundedness", "correctness", "answer_correctness", "answer_relevance")
+"""Evaluators whose question comes first, where nothing else was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,3 +242,9 @@ def _whole_steps(since: float, until: float) -> tuple[int, int, int]:
     """The shortest step that divides the period into no more than _POINTS, and the period's ends at whole steps."""
     step = next((s for s in STEPS if (until - since) / s <= _POINTS), STEPS[-1])
     return step, math.floor(since / step) * step, math.ceil(until / step) * step
+
+
+def ordered(names: Sequence[str]) -> list[str]:
+    """Evaluators as they are shown: the main ones first, the others by name."""
+    place = {name: i for i, name in enumerate(FIRST)}
+    return sorted(set(names), key=lambda name: (place.get(name, len(place)), name))

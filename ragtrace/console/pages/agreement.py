@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.review import agreement as figures

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, store_of
 from ragtrace.console.chatlogs import search
+from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.side_by_side import EvaluatorDifference, SideBySide, compare_sides
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import TraceSummary
 from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, parse_start, two_sides, with_defaults
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import local_time, render
 from ragtrace.console.review.true_shares import estimate, sentence

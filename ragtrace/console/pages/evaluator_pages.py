@@ -20,10 +20,9 @@ from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
 from ragtrace.console.api.calibrations import get_calibration_file, get_evaluator
 from ragtrace.console.chatlogs import schema
-from ragtrace.console.chatlogs.overview import pass_rates
+from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.questions import question
 from ragtrace.console.pages.template_filters import render

@@ -15,9 +15,8 @@ from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.chatlogs import overview as figures
 from ragtrace.console.chatlogs import schema, search
 from ragtrace.console.chatlogs.costs import MOST, costs
-from ragtrace.console.chatlogs.overview import Check, Overview, Traffic
+from ragtrace.console.chatlogs.overview import Check, Overview, Traffic, ordered
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point

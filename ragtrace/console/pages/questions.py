@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.store_types import Review, StoredTrace
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.review.own_questions import KEYS, OwnQuestion
 from ragtrace.console.safe_text import clip
 
@@ -28,6 +28,7 @@ REASONS: Mapping[str, str] = {
     "topic": "a new topic",
     "requested": "a person requested it",
     "imported": "labelled elsewhere",
+    "conflict": "two reviewers contradict each other",
 }
 ANY = "correctness"
 """The question that is asked of every log, whatever was scored."""

@@ -10,16 +10,19 @@ from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import accounts, audit
-from ragtrace.console.access import Admin, Reviewer, store_of
+from ragtrace.console.access import Admin, Reviewer, User, store_of
+from ragtrace.console.api import exchange
 from ragtrace.console.chatlogs import search
-from ragtrace.console.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs.store_types import Filter, Review, Verdict
 from ragtrace.console.options import ROLES
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import LABELS
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review.dataset_export import Options
 from ragtrace.console.review.own_questions import Category, OwnQuestion
+from ragtrace.console.review.verdicts import submit
 
 router = APIRouter()
 _SETUP = "/review/queues"
@@ -111,9 +114,38 @@ def _bound(text: str) -> float | None:
 
 @router.post("/review/send")
 async def send(request: Request, user: Reviewer) -> Response:
-    """Puts the logs of a list, or the one of a page, into a queue."""
-    form = await request.form(max_fields=named_queues.MOST + 20, max_files=0)
-    return await run_in_threadpool(_send, request, _fields(form), _texts(form, "trace"))
+    """Puts the logs of a list that were chosen (without any, all of them), or the one of a page, into a queue."""
+    form = await request.form(max_fields=2 * named_queues.MOST + 20, max_files=0)
+    return await run_in_threadpool(_send, request, _fields(form), _logs(form))
+
+
+@router.post("/review/bulk")
+async def judge(request: Request, user: Reviewer) -> Response:
+    """Gives the logs of a list that were chosen one verdict; each keeps what this person said of it otherwise."""
+    form = await request.form(max_fields=2 * named_queues.MOST + 20, max_files=0)
+    return await run_in_threadpool(_judge, request, user, _fields(form), _texts(form, "trace"))
+
+
+@router.post("/traces/export")
+async def export(request: Request, user: Reviewer) -> Response:
+    """The logs of a list that were chosen (without any, all of them) as a data set that `ragtrace eval` reads."""
+    form = await request.form(max_fields=2 * named_queues.MOST + 20, max_files=0)
+    options = Options(traces=tuple(_logs(form)) or ("",))
+    return await run_in_threadpool(exchange.send_file, request, user, options, "jsonl")
+
+
+def _logs(form: FormData) -> list[str]:
+    return (_texts(form, "trace") or _texts(form, "row"))[: named_queues.MOST]
+
+
+def _judge(request: Request, user: User, fields: Mapping[str, str], traces: list[str]) -> Response:
+    evaluator, label = fields.get("question", ""), fields.get("verdict", "")
+    if not evaluator or not traces:
+        raise Problem(422, "Nothing was chosen", "Go back, tick the logs, and choose a question and a verdict.")
+    for trace in traces[: named_queues.MOST]:
+        submit(store_of(request), trace, Review(trace, (Verdict(evaluator, label),)), user.id, merge=True)
+    audit.note(request, object=evaluator, verdict=label[:20], logs=len(traces))
+    return _back(fields)
 
 
 def _send(request: Request, fields: Mapping[str, str], traces: list[str]) -> Response:
@@ -122,6 +154,10 @@ def _send(request: Request, fields: Mapping[str, str], traces: list[str]) -> Res
         raise Problem(422, "No queue was chosen", "Go back and choose the queue that the logs are for.")
     sent = named_queues.send(store_of(request), queue, traces)
     audit.note(request, object=queue, sent=sent)
+    return _back(fields)
+
+
+def _back(fields: Mapping[str, str]) -> Response:
     return RedirectResponse(fields.get("back", "") if _is_own(fields.get("back", "")) else "/review", 303)
 
 

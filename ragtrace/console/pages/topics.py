@@ -16,9 +16,8 @@ from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, settings_of, store_of
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.filters import NO_TOPIC
-from ragtrace.console.chatlogs.overview import pass_rates
+from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.page_charts import Point

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.store_types import StoredTrace
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.pages.evidence import Chunk, Text, answer_text, chunk_texts
 from ragtrace.console.safe_text import clip, web_address
 from ragtrace.evaluation import NOT_APPLICABLE

@@ -17,9 +17,9 @@ from ragtrace.console.access import User, Viewer, settings_of, store_of
 from ragtrace.console.api.inputs import Id
 from ragtrace.console.chatlogs import schema, search
 from ragtrace.console.chatlogs.filters import NO_TOPIC
+from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import Page, StoredTrace, TraceSummary
-from ragtrace.console.evaluator_order import ordered
+from ragtrace.console.chatlogs.store_types import Filter, Page, StoredTrace, TraceSummary
 from ragtrace.console.pages import answer_marks
 from ragtrace.console.pages import trace_view as cases
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
@@ -76,6 +76,7 @@ def traces(request: Request, user: Viewer) -> Response:
         ranges=RANGE_NAMES,
         labels=LABELS,
         queues=_open_queues(store, user),
+        may_review=user.may("reviewer"),
     )
 
 
@@ -113,6 +114,15 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         may_review=user.may("reviewer"),
         queues=_open_queues(store_of(request), user),
     )
+
+
+@router.get("/conversation")
+def conversation(request: Request, user: Viewer, session: str) -> Response:
+    """The requests of one session in their order, at most the newest hundred."""
+    own = Filter(session_id=session[:200])
+    rows = visible_content.find_traces(request, user, own, after=None, order="newest", limit=100).rows
+    turns = [(_line(row, ""), visible_content.get_trace(request, user, row.id).trace) for row in reversed(rows)]
+    return render(request, "conversation.html.j2", session=session, turns=turns)
 
 
 def _open_queues(store: Store, user: User) -> list[NamedQueue]:

@@ -52,6 +52,8 @@ class Options:
     """Earliest time of review (Unix seconds), inclusive."""
     until: float | None = None
     """Latest time of review, exclusive."""
+    traces: tuple[str, ...] = ()
+    """Only these logs, 32 hexadecimal digits each, reviewed or not; empty for all that were reviewed."""
     title: str = "Reviewed chat logs"
 
 
@@ -118,8 +120,8 @@ def _write(new: Path, name: str, rows: Iterator[dict[str, Any]], options: Option
 
 
 def reviewed_rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The rows of the reviewed logs, in the order in which they were stored. `counts` gets the number of `rows`, and of
-    logs that are left out: `refused` consent, and `without` consent where it is required."""
+    """The rows of the reviewed or chosen logs, in the order in which they were stored. `counts` gets the number of
+    `rows`, and of logs that are left out: `refused` consent, and `without` consent where it is required."""
     weights = {row.trace: row.weight for row in load_verdicts(store) if row.weight > 0}
     ids: set[str] = set()
     for trace in _traces_with_review(store, options):
@@ -142,6 +144,8 @@ def reviewed_rows(store: Store, options: Options, counts: Counter[str]) -> Itera
 
 def _traces_with_review(store: Store, options: Options) -> list[int]:
     query = select(reviews.c.trace).distinct().order_by(reviews.c.trace)
+    if options.traces:
+        query = select(traces.c.id).where(traces.c.trace_id.in_(options.traces)).order_by(traces.c.id)
     if options.since is not None:
         query = query.where(reviews.c.created >= options.since)
     if options.until is not None:

@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 
 from ragtrace.console.chatlogs.engine import chunks, lock
+from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.schema import evaluators, items, meta, reviews, scores, traces
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.evaluator_order import ordered
 from ragtrace.console.regular import Regular
 from ragtrace.console.review import named_queues, topics
 from ragtrace.console.review.draws import chances
@@ -50,6 +50,7 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
         if sample is not None and _watermark(connection) == sample.since:  # else another process has drawn meanwhile
             count += enqueue(connection, RANDOM, list(sample.traces), policy, now, sample.traces)
             _set_watermark(connection, sample.until)
+        count += named_queues.add_conflicts(connection, now - DAYS * _DAY, now)
         named_queues.route(store, connection, now)
     return count
 

@@ -18,10 +18,11 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, 
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.filters import parse_filter
 from ragtrace.console.chatlogs.queue_schema import members, queues
-from ragtrace.console.chatlogs.schema import items, traces, users
+from ragtrace.console.chatlogs.schema import items, reviews, traces, users, verdicts
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
-from ragtrace.console.review.policy import REQUESTED
+from ragtrace.console.review.consensus import USABLE
+from ragtrace.console.review.policy import CONFLICT, REQUESTED
 from ragtrace.errors import DataError
 
 FILTER_FIELDS = ("app", "env", "model", "prompt_version", "cause", "evaluator", "label")
@@ -30,6 +31,8 @@ MOST = 500
 """Logs that `send` takes at once."""
 _INSTRUCTIONS = 2_000
 """Characters of instructions."""
+CONFLICTS = "conflicts"
+"""The queue of the logs whose two reviewers contradict each other: a third one decides."""
 _PRIORITY = 1.5
 """Of a log that a person sends: between complaints and the logs that rules pick."""
 
@@ -226,3 +229,30 @@ def _send_one(connection: Connection, queue: int, trace: int, now: float) -> boo
     row = {"trace": trace, "slot": slot, "reason": REQUESTED, "priority": _PRIORITY, "state": "open", "created": now}
     connection.execute(insert(items).values(**row, queue=queue))
     return True
+
+
+def add_conflicts(connection: Connection, since: float, now: float) -> int:
+    """Puts the logs reviewed since then whose two verdicts on one question contradict each other into the queue
+    `CONFLICTS`, once each; it is made with the first one, and where it is closed, they are everybody's. Returns how
+    many there were."""
+    labels = func.count(func.distinct(verdicts.c.label))
+    query = select(reviews.c.trace).join(verdicts, verdicts.c.review == reviews.c.id)
+    query = query.where(reviews.c.created >= since, verdicts.c.label.in_(USABLE))
+    is_there = exists().where(items.c.trace == reviews.c.trace, items.c.reason == CONFLICT)
+    query = (
+        query.where(~is_there).group_by(reviews.c.trace, verdicts.c.evaluator).having(labels == 2, func.count() == 2)
+    )
+    conflicts = sorted(set(connection.scalars(query)))
+    if not conflicts:
+        return 0
+    row = connection.execute(select(queues).where(queues.c.name == CONFLICTS)).first()
+    if row is None:
+        values = {"name": CONFLICTS, "filter": "{}", "closed": False, "created": now}
+        number = connection.execute(insert(queues).values(**values).returning(queues.c.id)).scalar_one()
+    else:
+        number = None if row.closed else row.id
+    for trace in conflicts:
+        slot = (connection.scalar(select(func.max(items.c.slot)).where(items.c.trace == trace)) or 0) + 1
+        values = {"trace": trace, "slot": slot, "reason": CONFLICT, "priority": _PRIORITY, "state": "open"}
+        connection.execute(insert(items).values(**values, created=now, queue=number))
+    return len(conflicts)

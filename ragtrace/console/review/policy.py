@@ -16,11 +16,12 @@ RANDOM = "random"
 """Drawn at random, each trace with a known probability; see `ragtrace.console.review.draws`."""
 CERTAIN = ("alert", "feedback", "disagreement", "threshold", "worst")
 """Picked by rules that depend on traces, scores and user feedback only, never on the random draw."""
-TOPIC, IMPORTED, REQUESTED = "topic", "imported", "requested"
-REASONS = ("alert", "feedback", RANDOM, "disagreement", "threshold", "worst", TOPIC, REQUESTED, IMPORTED)
+TOPIC, IMPORTED, REQUESTED, CONFLICT = "topic", "imported", "requested", "conflict"
+REASONS = ("alert", "feedback", RANDOM, "disagreement", "threshold", "worst", TOPIC, REQUESTED, IMPORTED, CONFLICT)
 """Why a log is in the review queue: an alert named its evaluator · a user rejected the answer · random draw · an
 evaluator fails what a related one passes · near an evaluator's threshold · worst scores · unlike all reviewed questions
-· somebody requested it · labelled elsewhere."""
+· somebody requested it · labelled elsewhere · two
+reviewers contradict each other."""
 
 RELATED: tuple[frozenset[str], ...] = (
     frozenset(

@@ -3,6 +3,7 @@
 const work = document.querySelector("[data-work]");
 const live = document.querySelector("[data-live]");  // it outlives the log that is shown, so it is read out
 let prefetched = null;
+let saving = Promise.resolve();  // until then the server would give the log that was just judged once more
 let unsaved = 0;
 let since = 0;
 let held = 0;  // the item that was fetched in advance
@@ -47,7 +48,7 @@ async function fetchNext() {
 }
 
 function ahead() {
-  prefetched = fetchNext().catch(() => null);
+  prefetched = saving.then(fetchNext).catch(() => null);
 }
 
 function show(html) {
@@ -114,7 +115,7 @@ async function submit(event) {
   const next = current().dataset.task === "0" ? null : prefetched;
   unsaved++;
   hold(true);
-  const stored = send(body);
+  const stored = saving = send(body);
   const html = next && await next;
   if (!html) {  // it could not be fetched in advance
     const failed = await stored;
