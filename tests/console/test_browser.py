@@ -640,8 +640,8 @@ window.fetch = async (...request) => {
 
 
 def test_no_verdict_is_stored_for_another_log(browser: Any, waiting: Store) -> None:
-    """While the next log is up to two seconds late, and a verdict .3 s, a reviewer goes on pressing keys. Each log has the
-    verdict that was chosen while it was on screen, before it was sent for the first time."""
+    """While the next log is up to two seconds late, and a verdict .3 s, a reviewer goes on pressing keys. Each log has
+    the verdict that was chosen while it was on screen, before it was sent for the first time."""
     chance = random.Random(1)
     with served(waiting) as url:
         tab = Tab(browser, url, waiting)
