@@ -15,7 +15,7 @@ from rich.console import Console
 def main() -> None:
     """Runs the demo in an empty folder, and draws what it prints after its questions."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "ragtrace", "demo", "--rate", "0", "--sample", "1"]
+        command = [sys.executable, "-m", "ragtrace", "demo"]
         said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
     console = Console(record=True, width=132, file=io.StringIO())
     console.print(said.partition("\n\n")[2].partition("\nspans, with")[0], highlight=False, markup=False)

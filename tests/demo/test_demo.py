@@ -21,7 +21,7 @@ from ragtrace.console.chatlogs.store import open_store
 def demo(tmp_path: Path, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
     """Run it in a process of its own; what it said, and the spans."""
     spans = tmp_path / "spans.jsonl"
-    command = [sys.executable, "-m", "ragtrace", "demo", "--rate", "0"]
+    command = [sys.executable, "-m", "ragtrace", "demo"]
     done = subprocess.run(
         [*command, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False,
         env={**os.environ, "RAGTRACE_SPANS_FILE": str(spans)},
@@ -37,7 +37,7 @@ def question_of(root: dict[str, Any]) -> Any:
 def test_the_main_job(tmp_path: Path) -> None:
     """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores; the summary
     accounts for every request."""
-    output, spans = demo(tmp_path, "--requests", "8", "--sample", "1", "--store", "chatlogs.db")
+    output, spans = demo(tmp_path, "--requests", "8", "--store", "chatlogs.db")
     roots = [s for s in spans if s["parent_id"] is None]
     assert {s["name"] for s in roots} == {"invoke_workflow python-help", "invoke_workflow RetrieverQueryEngine"}
     assert len(roots) == 8
@@ -73,8 +73,8 @@ def test_the_main_job(tmp_path: Path) -> None:
 
 def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     """With the option."""
-    assert main(["demo", "--rate", "-1"]) == 2
-    assert "--rate must be at least 0" in capsys.readouterr().err
+    assert main(["demo", "--requests", "-1"]) == 2
+    assert "--requests must be at least 0" in capsys.readouterr().err
 
 
 def test_every_question_was_answered_once_for_each_assistant() -> None:

@@ -136,7 +136,7 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        options = ["demo", "--serve", "--requests", "2", "--sample", "1"]
+        options = ["demo", "--serve", "--requests", "2"]
         process = subprocess.Popen(
             [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"],
             cwd=tmp_path,

@@ -15,12 +15,13 @@ from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import traffic
 from ragtrace.batch.demo.language_models import RECORDED, Model
 from ragtrace.batch.reporting.progress import progress_bar
-from ragtrace.errors import MissingExtraError, ModelError, SettingError
+from ragtrace.errors import MissingExtraError, ModelError, SettingError, is_installed
 
 Answer = Callable[[traffic.Call, bool], str]
 """Sends a request to its assistant, streamed or not, and returns the answer."""
 
-_ASSISTANTS = {"both": ("langchain", "llama_index"), "langchain": ("langchain",), "llama-index": ("llama_index",)}
+_ASSISTANTS = {"langchain": "langchain_core", "llama_index": "llama_index.core"}
+"""With the package that each needs."""
 _GIVE_UP = 3
 """Consecutive failures at the start of a run after which the model counts as unreachable."""
 
@@ -28,9 +29,10 @@ _GIVE_UP = 3
 def main(argv: Sequence[str]) -> int:
     """Run the demo and return the exit code. Raises RagtraceError for invalid options."""
     options = _parser().parse_args(argv)
-    assistants = _ASSISTANTS[options.framework]
-    if options.requests < 0 or options.rate < 0:
-        raise SettingError("--requests and --rate must be at least 0")
+    if options.requests < 0:
+        raise SettingError("--requests must be at least 0")
+    # Without either, `answerer` says what is missing.
+    assistants = [name for name, package in _ASSISTANTS.items() if is_installed(package)] or [*_ASSISTANTS]
     calls = traffic.questions_for(assistants, options.requests)
     print(f"{len(calls)} questions for {' and '.join(assistants)}", flush=True)
     from ragtrace.batch.demo import corpus
@@ -54,12 +56,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ragtrace demo", description=__doc__)
-    parser.add_argument("--framework", choices=sorted(_ASSISTANTS), default="both")
     parser.add_argument(
         "--requests", type=int, default=0, help="number of requests; 0 asks each assistant every question once"
     )
-    parser.add_argument("--rate", type=float, default=8.0, help="most requests per second; 0 for no limit")
-    parser.add_argument("--sample", type=float, default=0.5, help="share of the requests to evaluate, from 0 to 1")
     parser.add_argument("--store", metavar="FILE", help="store the scored requests for `ragtrace serve --store FILE`")
     parser.add_argument("--serve", action="store_true", help="continue with one request every two seconds until Ctrl-C")
     return parser
@@ -73,7 +72,6 @@ def _start(options: argparse.Namespace, board: boards.DemoBoard) -> Any:
     settings: dict[str, Any] = {
         "app": "ragtrace-demo",
         "env": "demo",
-        "sample": options.sample,
         "sample_per_second": 0,
         "workers": min(2, os.cpu_count() or 1),  # the demo may use the whole machine
         "hold_seconds": 60.0,  # even a slow machine can put the scores on the root spans
@@ -152,14 +150,11 @@ def _ask(board: boards.DemoBoard, call: traffic.Call, streamed: bool, answer: An
 def _run(
     options: argparse.Namespace, board: boards.DemoBoard, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
 ) -> None:
-    start = time.monotonic()
     with progress_bar(lambda: len(calls), "requests") as progress:
         for i, call in enumerate(calls):
             _ask(board, call, i % 3 == 0, answer)
             if progress is not None:
                 progress(1)
-            due = start + board.requests / options.rate if options.rate else 0.0
-            time.sleep(max(0.0, due - time.monotonic()))
         while runtime.pipeline.stats().queued:
             time.sleep(0.1)
         runtime.flush(60.0)
