@@ -128,9 +128,9 @@ OPEN, CLOSE = r"[<\[◁]", r"[>\]▷]"
 """The brackets of such a tag; some models write ◁think▷."""
 _REASONING = re.compile(rf"\s*{OPEN}(?P<tag>{REASONING_TAG}){CLOSE}.*?{OPEN}/(?P=tag){CLOSE}", re.S | re.I)
 _WITHOUT_BEGIN = re.compile(
-    rf"(?:(?!{OPEN}/?{REASONING_TAG}{CLOSE}).)*+{OPEN}/{REASONING_TAG}{CLOSE}[ \t]*\n", re.S | re.I
+    rf"(?:(?!{OPEN}/?{REASONING_TAG}{CLOSE}).)*{OPEN}/{REASONING_TAG}{CLOSE}[ \t]*\n", re.S | re.I
 )
-"""Reasoning whose opening tag was a part of the prompt."""
+"""Reasoning whose opening tag was a part of the prompt. Possessive groups match wrongly before Python 3.11.5."""
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.S)
 _BLOCK_TAGS = r"p|br|hr|ul|ol|li|div|h[1-6]|table|thead|tbody|tr|blockquote|dl|dt|dd|section|article|header|footer"
 _INLINE_TAGS = r"b|strong|i|em|u|s|small|mark|span|font|a|td|th|cite|answer|final_answer|response|ref|sub"
