@@ -217,7 +217,7 @@ def _exports_and_review(page: Page) -> None:
     page.lines(
         "Agreement with reviewers",
         "Cohen's kappa of each evaluator with people, over 30 days, weighted to the whole traffic; the lower bound is "
-        "dashed. Below 0.4 its alerts are guesses. Metric: `ragtrace_review_agreement`",
+        "dashed. Below 0.4 its alerts are guesses. Needs the console's metrics. Metric: `ragtrace_review_agreement`",
         [
             (f"max by (evaluator) ({agreed % ('estimate', 'kappa')})", "{{evaluator}}"),
             (f"max by (evaluator) ({agreed % ('lower', 'kappa')})", "{{evaluator}} at least"),
@@ -234,7 +234,7 @@ def _exports_and_review(page: Page) -> None:
     page.lines(
         "Failures that people confirm",
         "Precision (of what an evaluator fails, people fail so much) and recall (of what people fail, it finds so much), "
-        "over 30 days. Metric: `ragtrace_review_agreement`",
+        "over 30 days. Needs the console's metrics. Metric: `ragtrace_review_agreement`",
         [
             (f"max by (evaluator) ({agreed % ('estimate', figure)})", "{{evaluator}} " + figure)
             for figure in ("precision", "recall")
@@ -246,7 +246,8 @@ def _exports_and_review(page: Page) -> None:
     )
     page.lines(
         "Waiting for review",
-        "Logs that were picked and that nobody has judged yet, by why they were picked. Metric: `ragtrace_review_items`",
+        "Logs that were picked and that nobody has judged yet, by why they were picked. Needs the console's "
+        "metrics, scraped with a token. Metric: `ragtrace_review_items`",
         [('sum by (reason) (ragtrace_review_items{state="open"})', "{{reason}}")],
         LOGS,
         stacked=True,

@@ -66,14 +66,14 @@ def firing(severity: str = "") -> str:
 
 def now(page: Page) -> None:
     """Firing alerts, the worst application, all applications, groups and causes."""
-    for title, severity, color in (("Pages", "page", RED), ("Tickets", "ticket", YELLOW)):
+    for title, severity, color, width in (("Pages", "page", RED, 4), ("Tickets", "ticket", YELLOW, 2)):
         page.number(
             title,
             f"Alerts of the severity {severity} that fire now; one that several windows see counts once. Metric: `ALERTS`",
             f"count(group by (alertname, app, env, evaluator) ({firing(severity)})) or vector(0)",
             "none",
             ((None, GREEN), (1, color)),
-            w=3,
+            w=width,
             h=6,
             decimals=0,
         )

@@ -30,19 +30,25 @@ def retrieval() -> Page:
     return page
 
 
+def worst(expr: str) -> str:
+    return f"topk(1, {expr})"
+
+
 def _numbers(page: Page) -> None:
     """The figures of the time that is shown."""
     page.number(
-        "Empty retrievals",
+        "Empty retrievals, worst application",
         "Share of the retrievals that found nothing. Metric: `ragtrace_retrieval_empty_total`",
-        share(
-            f"increase(ragtrace_retrieval_empty_total{{{S}}}[$__range])",
-            f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
-            by="",
+        worst(
+            share(
+                f"increase(ragtrace_retrieval_empty_total{{{S}}}[$__range])",
+                f"increase(ragtrace_retrieved_documents_count{{{S}}}[$__range])",
+            )
         ),
         "percentunit",
         BAD_HIGH,
         w=6,
+        legend=APP,
         links=[runbook("RagtraceRetrievalEmpty")],
     )
     page.number(
@@ -58,16 +64,18 @@ def _numbers(page: Page) -> None:
         decimals=1,
     )
     page.number(
-        "Failures that retrieval caused",
+        "Failures that retrieval caused, worst application",
         "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks, weighted by 1/p. "
         "Metric: `ragtrace_failure_cause_weight_total`",
-        share(
-            f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"answered_without_context|nothing_retrieved|irrelevant_context"}}[$__range])',
-            f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[$__range])",
-            by="",
+        worst(
+            share(
+                f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"answered_without_context|nothing_retrieved|irrelevant_context"}}[$__range])',
+                f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[$__range])",
+            )
         ),
         "percentunit",
         w=6,
+        legend=APP,
     )
     page.number(
         "Retrieval p95",
