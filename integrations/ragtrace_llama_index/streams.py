@@ -160,8 +160,10 @@ class _ResponseReader:
             chunk = await step(value)
         return self._record(chunk)
 
-    def drop(self) -> None:
-        """Ends the request as cancelled. May be called from a finalizer."""
+    def drop(self, at_once: bool = False) -> None:
+        """Ends the request as cancelled. Without `at_once` it may be called from a finalizer."""
+        if at_once:
+            return self._end(None, cancelled=True)
         run, self.run = self.run, None
         if run is not None:
             drop_run(self._recorder, run)
@@ -172,11 +174,11 @@ class _ResponseReader:
             self._recorder.chunk(self.run, text)
         return chunk
 
-    def _end(self, error: BaseException | None) -> None:
+    def _end(self, error: BaseException | None, cancelled: bool = False) -> None:
         run, self.run = self.run, None
         try:
             if run is not None:
-                finish(self._recorder, run, error)
+                finish(self._recorder, run, error, cancelled)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed("stream")
 

@@ -250,8 +250,10 @@ class FunctionCall:
         self._read_stream()
         self._end(error)
 
-    def drop(self) -> None:
-        """End a stream that its consumer left. May be called from a finalizer."""
+    def drop(self, at_once: bool = False) -> None:
+        """End a stream that its consumer left. Without `at_once` it may be called from a finalizer."""
+        if at_once:
+            return self._drop()
         reaper.drop(self._recorder, self._drop)
 
     def _drop(self) -> None:

@@ -5,20 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any, Protocol
-
-
-class StreamReader(Protocol):
-    """The call whose stream is read."""
-
-    def step(self, step: Callable[[Any], Any], value: Any) -> Any:
-        """The next piece."""
-
-    async def astep(self, step: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
-        """The next piece of an asynchronous stream."""
-
-    def drop(self) -> None:
-        """End a stream that its consumer left."""
+from typing import Any
 
 
 def is_stream(value: Any) -> bool:
@@ -34,8 +21,10 @@ def is_coroutine(value: Any) -> bool:
         return False
 
 
-def substitute_stream(inner: Any, call: StreamReader) -> Any:
-    """What takes the place of a stream, e.g. of a client's: reads it with the consumer."""
+def substitute_stream(inner: Any, call: Any) -> Any:
+    """What takes the place of a stream, e.g. of a client's: reads it with the consumer. The call has `step(step,
+    value)` and `astep(step, value)` for the next piece, and `drop(at_once)` for a stream that its consumer left; without
+    `at_once` it may come from a finalizer."""
     return _substitute(inner, call, _StreamMethods)
 
 
@@ -107,11 +96,11 @@ class _Substitute:
         call = self._call
         return await (step(value) if call is None else call.astep(step, value))
 
-    def _drop(self) -> None:
+    def _drop(self, at_once: bool = False) -> None:
         call = getattr(self, "_call", None)
         object.__setattr__(self, "_call", None)
         if call is not None:
-            call.drop()
+            call.drop(at_once)
 
     __del__ = _drop
 
@@ -179,13 +168,17 @@ class _StreamMethods(_Methods):
 
     def close(self) -> Any:
         """Close the stream."""
-        self._drop()
-        return self._inner.close()
+        try:
+            return self._inner.close()
+        finally:
+            self._drop(at_once=True)
 
-    def aclose(self) -> Any:
+    async def aclose(self) -> Any:
         """Close the asynchronous stream."""
-        self._drop()
-        return self._inner.aclose()
+        try:
+            return await self._inner.aclose()
+        finally:
+            self._drop(at_once=True)
 
 
 class _ManagerMethods(_Methods):

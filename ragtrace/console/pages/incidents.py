@@ -103,7 +103,7 @@ def _first(store: Store, column: str, choice: SideChoice) -> float | None:
 
 def _begin_of_fall(store: Store, evaluator: str, until: float, app: str) -> float | None:
     rate = pass_rates(store, until - 2 * _DAY, until - _DAY, app).get(evaluator)
-    checks = overview(store, until - 2 * _DAY, until, app).checks
+    checks = overview(store, until - 2 * _DAY, until, app, 60).checks  # points of an hour
     lines = [check.line for check in checks if check.evaluator == evaluator]
     return worse_since(lines[0], rate) if rate is not None and lines else None
 
