@@ -16,14 +16,18 @@ from overview import overview
 from retrieval import retrieval
 from safety import safety
 
+PANELS = ("heatmap", "stat", "table", "timeseries")
+NEEDS = (("grafana", "grafana", "11.0.0"), ("datasource", "prometheus", ""), *(("panel", kind, "") for kind in PANELS))
+"""What the form of grafana.com asks a dashboard for: kind, id and least version. The data source is a variable."""
+
 
 def files() -> dict[str, str]:
     """Returns the text of each file, by its path below grafana/."""
+    needs = [{"type": kind, "id": name, "name": name.title(), "version": least} for kind, name, least in NEEDS]
     texts = {}
     for page in (overview(), retrieval(), safety(), health()):
-        text = json.dumps(
-            json.loads(JSONEncoder(sort_keys=True).encode(page.builder.build())), indent=2, sort_keys=True
-        )
+        board = json.loads(JSONEncoder(sort_keys=True).encode(page.builder.build()))
+        text = json.dumps({**board, "__requires": needs}, indent=2, sort_keys=True)
         texts[f"dashboards/{page.uid}.json"] = text + "\n"
     return texts
 

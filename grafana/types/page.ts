@@ -88,6 +88,8 @@ interface Dashboard extends Without<schema.Dashboard, "annotations" | "panels" |
   annotations: { list: Annotation[] };
   templating: { list: Variable[] };
   panels: (Shown | Row)[];
+  /** For the import form of grafana.com. */
+  __requires: { type: string; id: string; name: string; version: string }[];
 }
 
 export type Page = Plain<Dashboard>;

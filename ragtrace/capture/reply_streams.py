@@ -23,8 +23,7 @@ def is_coroutine(value: Any) -> bool:
 
 def substitute_stream(inner: Any, call: Any) -> Any:
     """What takes the place of a stream, e.g. of a client's: reads it with the consumer. The call has `step(step,
-    value)` and `astep(step, value)` for the next piece, and `drop(at_once)` for a stream that its consumer left; without
-    `at_once` it may come from a finalizer."""
+    value)` and `astep(step, value)` for the next piece, and `drop(at_once)` for a stream that its consumer left."""
     return _substitute(inner, call, _StreamMethods)
 
 
