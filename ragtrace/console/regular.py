@@ -15,7 +15,8 @@ class Regular:
     """Calls a function again and again: `with Regular("the review queue was not filled", fill): …`."""
 
     def __init__(self, failure: str, work: Callable[[], object], *, every: float = 60.0) -> None:
-        """`failure` says in the log that the work failed; `every` is in seconds. A package that is missing ends it."""
+        """`failure` says in the log that the work failed; `every` is in seconds: a minute or an hour. A package that is
+        missing ends it."""
         self._failure, self._call, self._every = failure, work, every
         self.stop = threading.Event()
         """Is set when the work is to end."""
@@ -33,7 +34,8 @@ class Regular:
             except Exception as error:  # noqa: BLE001 the database may answer again in a minute
                 if not is_logged:
                     kind = type(error).__name__
-                    _log.warning("ragtrace: %s (%s). It is tried every minute.", self._failure, kind)
+                    often = "minute" if self._every <= 60 else "hour"
+                    _log.warning("ragtrace: %s (%s). It is tried every %s.", self._failure, kind, often)
                 is_logged = True
             if self.stop.wait(self._every):
                 return

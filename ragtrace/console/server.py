@@ -66,7 +66,9 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
             _log.info("ragtrace console: %s", address)
         if not settings.loopback and not certificate and not settings.url.startswith("https://"):
             _log.warning("ragtrace console: without https, passwords can be read on the way; see docs/console.md")
-        again = Regular("reviewed logs were not scored again", lambda: score_again(store, load(), again.stop))
+        # Once an hour: what an evaluator that always fails costs is bounded by that.
+        failure = "reviewed logs were not scored again"
+        again = Regular(failure, lambda: score_again(store, load(), again.stop), every=3_600.0)
         grouper = Grouper(store) if settings.topics else nullcontext()
         with filler(store, settings.policy), grouper, again, _telling(store):
             server.run(sockets=[listening])

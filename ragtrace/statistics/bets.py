@@ -1,9 +1,9 @@
 """Tests by betting: evidence that may be looked at after every run.
 
 A bettor begins with 1 and stakes a part of the wealth on each observation, at odds that are fair if nothing changed.
-Then the wealth is above 1 / a with a probability of at most a (G. Shafer, Testing by betting, 2021). `SHARE` divides
-the first 1 over all runs that will ever be made, so that this holds for all of them together. The natural logarithm of
-the wealth is the evidence.
+Then the wealth is above 1 / a with a probability of at most a (G. Shafer, Testing by betting, 2021). Run k begins with
+1 / (k (k + 1)); these shares add up to 1, so that the bound holds for all runs together. The evidence is the natural
+logarithm of the wealth.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.chat_messages import message_of, replies_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
+from tests.row_files import table
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
 URL = "https://pictures.example/pump.png"
@@ -85,30 +86,7 @@ def test_tool_calls_and_results(recorded: Recorded) -> None:
     assert received[0]["parts"] == [{"type": "text", "content": "Wait."}, part, {**part, "id": "call_2"}]
     assert received[0]["finish_reason"] == "tool_call"
     flat = {k: v for k, v in told.items() if k.startswith("llm.")}
-    assert flat == {
-        "llm.provider": "scripted",
-        "llm.input_messages.0.message.role": "system",
-        "llm.input_messages.0.message.content": "Be brief.",
-        "llm.input_messages.1.message.role": "user",
-        "llm.input_messages.1.message.name": "ada",
-        "llm.input_messages.1.message.content": "Weather?",
-        "llm.input_messages.2.message.role": "assistant",
-        "llm.input_messages.2.message.tool_calls.0.tool_call.id": "call_1",
-        "llm.input_messages.2.message.tool_calls.0.tool_call.function.name": "weather",
-        "llm.input_messages.2.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris", "days": 2}',
-        "llm.input_messages.3.message.role": "tool",
-        "llm.input_messages.3.message.name": "weather",
-        "llm.input_messages.3.message.tool_call_id": "call_1",
-        "llm.input_messages.3.message.content": "rain",
-        "llm.output_messages.0.message.role": "assistant",
-        "llm.output_messages.0.message.content": "Wait.",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "call_1",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "weather",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": '{"city": "Paris", "days": 2}',
-        "llm.output_messages.0.message.tool_calls.1.tool_call.id": "call_2",
-        "llm.output_messages.0.message.tool_calls.1.tool_call.function.name": "weather",
-        "llm.output_messages.0.message.tool_calls.1.tool_call.function.arguments": '{"city": "Paris", "days": 2}',
-    }
+    assert flat == table(__file__, "flat_messages")
     assert (told["output.value"], told["output.mime_type"]) == (told["gen_ai.output.messages"], "application/json")
 
 

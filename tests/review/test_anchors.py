@@ -8,12 +8,13 @@ from dataclasses import replace
 from threading import Event
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from ragtrace.console.chatlogs.queue_schema import anchor_scores
+from ragtrace.console.chatlogs.schema import contents
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.metrics import ReviewCollector
-from ragtrace.console.review.anchors import LEAST, MOST, Drift, drifts, score_again
+from ragtrace.console.review.anchors import LEAST, MOST, Drift, _without_memory, drifts, score_again
 from ragtrace.console.review.queue import submit
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Trace
@@ -136,6 +137,30 @@ def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
     assert score_again(store, SETTINGS, ended, now=NOW) == 0
     assert score_again(store, SETTINGS, now=NOW) == LEAST - 1
     assert [(drift.anchors, drift.says) for drift in drifts(store, NOW)] == [(LEAST - 1, "unknown")]
+
+
+def test_anchors_stay_although_people_review_many_logs_a_day(store: Store) -> None:
+    """Else a team that reviews sixty logs a day would have nothing to compare with. A log that cannot be read is left
+    out, and what a judge spends is counted from run to run."""
+    reviewed(store)
+    runs(store, [NOW, NOW + 60, NOW + 120])
+    (user,) = people(store, "ben")
+    for i in range(100, 180):
+        log = evaluation(i, scored(good, 0.9), answer="0.9")
+        store.write([log], [good], now=NOW)
+        trace_id = f"{log.trace.trace_id:032x}"
+        submit(store, trace_id, review(trace_id, "fail" if i % 2 else "pass"), user, NOW)
+    with store.writing() as connection:
+        first = connection.scalar(select(anchor_scores.c.trace).order_by(anchor_scores.c.trace))
+        connection.execute(update(contents).where(contents.c.trace == first).values(documents="{"))
+    later = runs(store, [NOW + DAY + 120])
+    assert later.says == "application"
+    assert later.anchors == MOST - 1
+    with store.reading() as connection:
+        # There were 27 bad logs at first; now half of the anchors are bad.
+        assert len(set(connection.scalars(select(anchor_scores.c.trace)))) == MOST + 3
+    given = _without_memory(load({"judge_store": "/tmp/judge.db"}, environ={}))
+    assert (given.judge_store, given.judge_ledger) == ("", "/tmp/judge.db")
 
 
 def test_prometheus_and_the_api_say_it(store: Store) -> None:

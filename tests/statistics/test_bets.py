@@ -85,6 +85,5 @@ def test_texts_whose_scores_are_all_equal_say_nothing() -> None:
 def test_evidence_that_nothing_moved() -> None:
     """39 texts without a move show that less than 10 points moved; a tenth that did move shows nothing."""
     assert log_wealth_against_move([0] * 38) < ALARM <= log_wealth_against_move([0] * 39)
-    assert log_wealth_against_move([1] + [0] * 9) < 0
     assert log_wealth_against_move(([1] + [0] * 9) * 20) < 0
     assert log_wealth_against_move(([-1] + [0] * 9) * 20) < 0

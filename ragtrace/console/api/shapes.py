@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pydantic import BaseModel
 
 from ragtrace.console.chatlogs.store_types import Page, StoredTrace, TraceSummary
-from ragtrace.records import Document, Score, facts_as_dict
+from ragtrace.records import Document, Feedback, Score, facts_as_dict
 
 
 class Mark(BaseModel):
@@ -55,17 +55,6 @@ class DatedScore(Score):
     scored: float = 0.0
 
 
-class FeedbackOut(BaseModel):
-    """What a user of the application said."""
-
-    thumbs: int | None
-    score: float | None
-    category: str | None
-    comment: str | None
-    source: str | None
-    created: float
-
-
 class TraceOut(BaseModel):
     """A trace, whole."""
 
@@ -88,7 +77,7 @@ class TraceOut(BaseModel):
     thumbs: int | None
     reviewed: bool
     scores: list[Score]
-    feedback: list[FeedbackOut]
+    feedback: list[Feedback]
 
 
 def page(page_: Page) -> TracePage:
@@ -125,7 +114,7 @@ def whole(stored: StoredTrace) -> TraceOut:
         cause=stored.evaluation.cause,
         cost=trace.facts.cost,
         scores=[_score(score) for score in stored.evaluation.scores],
-        feedback=[FeedbackOut(**asdict(f) | {"comment": f.comment and clean(f.comment)}) for f in stored.feedback],
+        feedback=[replace(f, comment=f.comment and clean(f.comment)) for f in stored.feedback],
     )
 
 

@@ -28,7 +28,9 @@ class Period(BaseModel):
     """Of which time and application."""
 
     model_config = ConfigDict(extra="forbid")
-    since: Unix | None = Field(None, description="Unix seconds; default: a day before `until`, for true shares 30 days")
+    since: Unix | None = Field(
+        None, description="Unix seconds; default: a day before `until`; for topics 7, true shares 30"
+    )
     until: Unix | None = Field(None, description="Default: now")
     app: Short = ""
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
-from ragtrace.console.api.inputs import Evaluator, Short, Unix
+from ragtrace.console.api.inputs import Evaluator
+from ragtrace.console.api.summary import Period
 from ragtrace.console.topics import topic_figures
 from ragtrace.console.topics.knowledge_gaps import KnowledgeGap
 
@@ -28,29 +28,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With these a spreadsheet begins a formula."""
 
 
-class TopicPeriod(BaseModel):
-    """Of which time."""
-
-    model_config = ConfigDict(extra="forbid")
-    since: Unix | None = Field(None, description="Unix seconds; default: seven days before `until`")
-    until: Unix | None = Field(None, description="Default: now")
-    app: Short = ""
-
-    def bounds(self) -> tuple[float, float]:
-        """From and to, in Unix seconds."""
-        until = time.time() if self.until is None else self.until
-        return (until - _WEEK if self.since is None else self.since), until
-
-
-class TopicQuery(TopicPeriod):
-    """And by which verdicts."""
+class TopicQuery(Period):
+    """Of which time, and by which verdicts."""
 
     evaluator: Evaluator
     worst: Annotated[int, Field(ge=0, le=50, description="Failures to name for each topic")] = 3
 
 
-class GapQuery(TopicPeriod):
-    """And in which form."""
+class GapQuery(Period):
+    """Of which time, and in which form."""
 
     format: Literal["json", "jsonl", "csv"] = "json"
 
@@ -73,7 +59,7 @@ class GapOut(BaseModel):
 @router.get("/topics")
 def get_topics(request: Request, user: Viewer, query: Annotated[TopicQuery, Query()]) -> topic_figures.TopicReport:
     """How often the questions of each topic fail, why, and how that moved against as long a time before."""
-    since, until = query.bounds()
+    since, until = query.times(_WEEK)
     return topic_figures.topic_report(store_of(request), since, until, query.evaluator, query.app, worst=query.worst)
 
 
@@ -83,7 +69,7 @@ def get_topics(request: Request, user: Viewer, query: Annotated[TopicQuery, Quer
 def get_knowledge_gaps(request: Request, user: Viewer, query: Annotated[GapQuery, Query()]) -> Response:
     """The questions to which the retrieval found nothing that answers, for the people who write the documents. Texts
     are masked for roles that may not read personal data."""
-    gaps = visible_content.find_gaps(request, user, *query.bounds(), query.app)
+    gaps = visible_content.find_gaps(request, user, *query.times(_WEEK), query.app)
     rows = [_row(gap) for gap in gaps]
     headers = {"Content-Disposition": f'attachment; filename="knowledge-gaps.{query.format}"'}
     content = {"json": _json, "jsonl": _json_lines, "csv": _csv}[query.format](rows)

@@ -45,11 +45,14 @@ class Incident:
 
 def open_incidents(store: Store, evaluator: str, until: float, app: str = "") -> list[Incident]:
     """The outages of the last hour; then by the verdicts of one evaluator the newest prompt version and model of a week
-    that are worse than the ones before, each application whose last day is worse than the day before, and the topics
-    of a week. Worse is beyond chance, as `/compare` has it."""
-    day = overview(store, until - _DAY, until, app)
-    apps = [app] if app else [group.name for group in day.apps[:_MOST_APPS]]
-    incidents = [incident for name in apps for incident in _outages(store, until, name)]
+    that are worse than the ones before, each of the worst applications whose last day is worse than the day before, and
+    the topics of a week. Worse is beyond chance, as `/compare` has it."""
+    hour, day = (overview(store, until - length, until, app) for length in (_HOUR, _DAY))
+    alive = [group.name for group in hour.apps if group.evaluated >= _LEAST]
+    incidents = [incident for name in alive for incident in _outages(store, until, name)]
+    apps = [group.name for group in day.apps[:_MOST_APPS]]
+    if not evaluator:
+        return incidents
     for name in apps:
         incidents += _falls(store, evaluator, until, name, is_only=len(apps) == 1)
     return [*incidents, *_topics(store, evaluator, until, app)]
@@ -58,17 +61,16 @@ def open_incidents(store: Store, evaluator: str, until: float, app: str = "") ->
 def _outages(store: Store, until: float, app: str) -> Iterator[Incident]:
     hour = overview(store, until - _HOUR, until, app)
     requests, errors = hour.total.requests, hour.total.errors
-    if hour.total.evaluated < _LEAST or errors is None:
-        return
     address = "/traces?" + urlencode({"app": app, "range": "24h"})
-    if errors.interval is not None and errors.interval[0] > _ERRORS:
+    if errors is not None and errors.interval is not None and errors.interval[0] > _ERRORS:
         steps = [(step.start, step.errors) for step in overview(store, until - _DAY / 2, until, app, 144).traffic]
         what = f"{percent(errors.value)} of the requests of the last hour end in an error."
         yield Incident(app, what, _begin(steps, lambda value: value > _ERRORS), f"{address}&errors=yes", "", True)
-    lost = sum(hour.causes.get(cause, 0.0) for cause in ("nothing_retrieved", "answered_without_context"))
-    if requests and lost / requests > _LOST:
-        what = f"The retrieval finds nothing for {percent(lost / requests)} of the requests of the last hour."
-        yield Incident(app, what, None, f"{address}&cause=nothing_retrieved", "", True)
+    lost = {cause: n for cause, n in hour.causes.items() if cause in ("nothing_retrieved", "answered_without_context")}
+    share = sum(lost.values()) / max(requests, 1e-9)
+    if share > _LOST:
+        what = f"The retrieval finds nothing for {percent(share)} of the requests of the last hour."
+        yield Incident(app, what, None, f"{address}&cause={max(lost, key=lost.__getitem__)}", "", True)
 
 
 def _falls(store: Store, evaluator: str, until: float, app: str, *, is_only: bool) -> Iterator[Incident]:

@@ -19,10 +19,11 @@ from ragtrace.console.chatlogs.overview import Check, Overview, Traffic, ordered
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.incidents import open_incidents
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
 from ragtrace.console.pages.trace_view import seconds
-from ragtrace.console.pages.verdict_note import change, verdict_note
+from ragtrace.console.pages.verdict_note import cached, change, verdict_note
 from ragtrace.console.visible_content import may_read_personal_data
 from ragtrace.statistics import Estimate
 
@@ -65,6 +66,7 @@ def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "
         note=verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range], since, now, app[:200])
         if main
         else None,
+        incidents=cached(request, open_incidents, main.check.evaluator if main else "", app[:200], now),
         address=store.name,
         requests=_requests(figures_.traffic),
         latency=_latency(figures_.traffic),

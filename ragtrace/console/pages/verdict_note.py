@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from fastapi import Request
 
 from ragtrace.console.access import store_of
 from ragtrace.console.chatlogs.overview import Check
-from ragtrace.console.pages.incidents import Incident, open_incidents, worse_since
+from ragtrace.console.pages.incidents import worse_since
 from ragtrace.console.pages.template_filters import moment, percent
 from ragtrace.console.review import true_shares
 from ragtrace.statistics import Estimate
@@ -29,8 +29,6 @@ class VerdictNote:
     evaluator: str
     people: str
     """Empty where people have judged too little."""
-    incidents: Sequence[Incident]
-    """What is worse now, outages first."""
 
 
 def verdict_note(  # noqa: PLR0917 a share and its time
@@ -44,8 +42,7 @@ def verdict_note(  # noqa: PLR0917 a share and its time
     if not kind and before is not None and before.interval and check.passes.value >= before.interval[0]:
         kind = "good"
     people = _people(request, check.evaluator, app, since, until)
-    incidents = _cached(request, open_incidents, check.evaluator, app, time.time())
-    return VerdictNote("bad" if incidents else kind, _evaluator(check, before, kind, period), people, incidents)
+    return VerdictNote(kind, _evaluator(check, before, kind, period), people)
 
 
 def change(now: Estimate | None, before: Estimate | None) -> str:
@@ -74,10 +71,10 @@ def _evaluator(check: Check, before: Estimate | None, kind: str, period: str) ->
 
 def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
     """Of the period; where people have judged too little of it, of the last month."""
-    share = _cached(request, true_shares.estimate, evaluator, app, since, until)
+    share = cached(request, true_shares.estimate, evaluator, app, since, until)
     if share is not None and share.verdicts >= true_shares.LEAST:
         return true_shares.sentence(share)
-    month = _cached(request, true_shares.estimate, evaluator, app, until - true_shares.MONTH, until)
+    month = cached(request, true_shares.estimate, evaluator, app, until - true_shares.MONTH, until)
     text = true_shares.sentence(month)
     return text and (f"In 30 days: {text}" if month is not share else text)
 
@@ -89,7 +86,8 @@ def _range(estimate: Estimate, places: int = 1) -> str:
     return f"{100 * low:.{places}f} to {100 * high:.{places}f}"
 
 
-def _cached(request: Request, compute: Callable[..., Any], evaluator: str, app: str, *times: float) -> Any:
+def cached(request: Request, compute: Callable[..., Any], evaluator: str, app: str, *times: float) -> Any:
+    """The result of `compute(store, evaluator, *times, app)`, at most a minute old."""
     cache = request.app.state.__dict__.setdefault("people", {})
     key = (compute.__name__, evaluator, app, round(times[-1] - times[0]))
     if key not in cache or time.monotonic() - cache[key][0] > _CACHE_SECONDS:

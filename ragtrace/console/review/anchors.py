@@ -12,22 +12,25 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from functools import cache
+from itertools import groupby
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 
 from ragtrace import calibrations, plugins
 from ragtrace.console.chatlogs.queue_schema import anchor_scores
 from ragtrace.console.chatlogs.reader import read_traces
 from ragtrace.console.chatlogs.schema import verdicts
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.review.consensus import group_by_log
+from ragtrace.console.review.consensus import USABLE, group_by_log
 from ragtrace.console.review.true_shares import lower_is_better
 from ragtrace.console.review.weights import load_verdicts
-from ragtrace.errors import SettingError
+from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, run
 from ragtrace.records import Score
 from ragtrace.settings import Settings, evaluator_shares
@@ -36,7 +39,9 @@ from ragtrace.statistics.bets import ALARM, log_wealth_against_move, log_wealth_
 LEAST, MOST = 20, 60
 """Anchors of an evaluator: below the first number nothing is scored again."""
 BASELINE = 3
-"""Runs before the evidence begins. They follow each other at once: a later run is compared with them."""
+"""Runs before the evidence begins, one an hour: later runs are compared with them."""
+_REFERENCE = 20
+"""Earlier scores of a log that a new one is compared with, the first ones: more say little, and a page reads them."""
 _DAY = 86_400.0
 _WEEK = 7 * _DAY
 """A change is shown for so long. Later runs are compared with the runs since it."""
@@ -87,7 +92,7 @@ def score_again(store: Store, settings: Settings, stop: Event | None = None, now
     """Scores the anchors of each evaluator whose last run is a day old, or had another version or judge's model;
     returns how many scores were stored. Raises StoreError as the store does."""
     now = time.time() if now is None else now
-    settings = replace(settings, judge_store="")  # a judge that remembers its replies would never change
+    settings = _without_memory(settings)
     count = 0
     with store.reading() as connection:
         names = list(connection.scalars(select(verdicts.c.evaluator).distinct().order_by(verdicts.c.evaluator)))
@@ -95,6 +100,17 @@ def score_again(store: Store, settings: Settings, stop: Event | None = None, now
         if (check := _load(name, settings)) is not None and _is_due(store, check, settings, now):
             count += _run(store, check, settings, stop, now)
     return count
+
+
+def _without_memory(settings: Settings) -> Settings:
+    """The settings of a judge that remembers no reply, because it would never change, but all that it spent."""
+    ledger = settings.judge_ledger or settings.judge_store or str(Path(_folder().name) / "spending")
+    return replace(settings, judge_store="", judge_ledger=ledger)
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="ragtrace-")
 
 
 def _load(name: str, settings: Settings) -> Evaluator | None:
@@ -113,50 +129,54 @@ def _kind(check: Evaluator, settings: Settings) -> str:
 
 
 def _is_due(store: Store, check: Evaluator, settings: Settings, now: float) -> bool:
-    own = select(anchor_scores.c.time, anchor_scores.c.kind).where(anchor_scores.c.evaluator == check.name)
-    runs = select(func.count(func.distinct(anchor_scores.c.time))).where(anchor_scores.c.evaluator == check.name)
+    own = select(anchor_scores.c.time, anchor_scores.c.kind).where(anchor_scores.c.evaluator == check.name).distinct()
     with store.reading() as connection:
-        last = connection.execute(own.order_by(anchor_scores.c.time.desc()).limit(1)).first()
-        is_new = (connection.scalar(runs) or 0) < BASELINE
-    return last is None or is_new or last.time <= now - _DAY or last.kind != _kind(check, settings)
+        runs = connection.execute(own.order_by(anchor_scores.c.time.desc()).limit(BASELINE)).all()
+    return len(runs) < BASELINE or runs[0].time <= now - _DAY or runs[0].kind != _kind(check, settings)
 
 
 def _run(store: Store, check: Evaluator, settings: Settings, stop: Event | None, now: float) -> int:
-    from ragtrace.evaluate.judge import close_judge, deadline
+    from ragtrace.evaluate.judge import close_judge
 
     ids = _anchors(store, check.name)
     if len(ids) < LEAST:
         return 0
-    with store.reading() as connection:
-        traces = read_traces(connection, store.keys, ids)
     rows = []
     try:
         for trace in ids:
             if stop is not None and stop.is_set():
                 return 0
-            if trace in traces:
-                with deadline(60.0):
-                    rows += [_row(trace, score, check, settings, now) for score in run(check, [traces[trace]])[0]]
+            if (score := _score(store, check, trace)) is not None:
+                rows.append({"trace": trace, "evaluator": check.name, "time": now, "kind": _kind(check, settings),
+                             "value": score.value, "label": score.label})  # fmt: skip
     finally:
         close_judge(settings)
-    rows = [row for row in rows if row["evaluator"] == check.name and row["label"] in ("pass", "fail")]
     with store.writing() as connection:
         if rows:
             connection.execute(insert(anchor_scores), rows)
     return len(rows)
 
 
-def _row(trace: int, score: Score, check: Evaluator, settings: Settings, now: float) -> dict[str, Any]:
-    label = None if score.error is not None else score.label
-    return {
-        "trace": trace, "evaluator": score.name, "time": now, "value": score.value, "label": label,
-        "kind": _kind(check, settings),
-    }  # fmt: skip
+def _score(store: Store, check: Evaluator, trace: int) -> Score | None:
+    """The verdict on one log; None for a log that is damaged or gone, and for an evaluation that failed."""
+    from ragtrace.evaluate.judge import deadline
+
+    with suppress(DataError), store.reading() as connection:
+        for log in read_traces(connection, store.keys, [trace]).values():
+            with deadline(60.0):
+                scores = run(check, [log])[0]
+            return next((one for one in scores if one.name == check.name and one.label in USABLE), None)
+    return None
 
 
 def _anchors(store: Store, evaluator: str) -> list[int]:
-    """The newest logs that people fail and that they pass, half of each where there are so many."""
-    logs = sorted(group_by_log(load_verdicts(store, evaluator), weighted=False), key=lambda log: -log.trace)
+    """Logs that people fail and that they pass, half of each where there are so many: those that were scored again
+    before, so that there is something to compare with, and then the newest."""
+    logs = group_by_log(load_verdicts(store, evaluator), weighted=False)
+    with store.reading() as connection:
+        own = select(anchor_scores.c.trace).where(anchor_scores.c.evaluator == evaluator)
+        before = set(connection.scalars(own.distinct()))
+    logs.sort(key=lambda log: (log.trace not in before, -log.trace))
     bad, good = [[log.trace for log in logs if (log.bad >= 0.5) is side] for side in (True, False)]
     half = MOST // 2
     return sorted((bad[: max(half, MOST - len(good))] + good[: max(half, MOST - len(bad))])[:MOST])
@@ -171,25 +191,6 @@ def drifts(store: Store, now: float | None = None) -> list[Drift]:
     return [_drift(store, name, list(own), now) for name, own in groupby(rows, key=lambda row: row.evaluator)]
 
 
-def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Drift:
-    bad = {log.trace: log.bad >= 0.5 for log in group_by_log(load_verdicts(store, evaluator), weighted=False)}
-    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
-    runs: list[Drift] = []
-    history: list[Sequence[_Rescored]] = []  # the runs since the last change
-    kind = rows[0].kind
-    for moment, group in groupby(rows, key=lambda row: row.time):
-        fresh = [_Rescored(row, sign, bad[row.trace]) for row in group if row.trace in bad]
-        drift = Drift(evaluator, len(fresh), moment)
-        if len(history) >= BASELINE and fresh:
-            drift = _compared(drift, fresh, history, (kind, fresh[0].kind))
-            if drift.changed is not None:
-                history, kind = [], fresh[0].kind
-        history.append(fresh)
-        runs.append(drift)
-    changes = [one for one in runs if one.changed is not None and now - one.changed <= _WEEK]
-    return replace(changes[-1], ran=runs[-1].ran) if changes else runs[-1]
-
-
 class _Rescored:
     """A score of an anchor: more is worse."""
 
@@ -199,16 +200,36 @@ class _Rescored:
         self.value = float(self.fails) if row.value is None else sign * row.value
 
 
-def _compared(
-    drift: Drift, fresh: Sequence[_Rescored], history: Sequence[Sequence[_Rescored]], kinds: tuple[str, str]
-) -> Drift:
-    past: defaultdict[int, list[_Rescored]] = defaultdict(list)
-    for one in chain.from_iterable(history):
-        past[one.trace].append(one)
+_Past = defaultdict[int, list[_Rescored]]
+"""The first scores of each anchor since the last change, at most `_REFERENCE`."""
+
+
+def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Drift:
+    bad = {log.trace: log.bad >= 0.5 for log in group_by_log(load_verdicts(store, evaluator), weighted=False)}
+    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    runs: list[Drift] = []
+    past, count, kind = _Past(list), 0, rows[0].kind  # scores and runs since the last change
+    for moment, group in groupby(rows, key=lambda row: row.time):
+        fresh = [_Rescored(row, sign, bad[row.trace]) for row in group if row.trace in bad]
+        drift = Drift(evaluator, len(fresh), moment)
+        if count >= BASELINE and fresh:
+            drift = _compared(drift, fresh, past, count + 1 - BASELINE, (kind, fresh[0].kind))
+            if drift.changed is not None:
+                past, count, kind = _Past(list), 0, fresh[0].kind
+        count += 1
+        for one in fresh:
+            if len(past[one.trace]) < _REFERENCE:
+                past[one.trace].append(one)
+        runs.append(drift)
+    changes = [one for one in runs if one.changed is not None and now - one.changed <= _WEEK]
+    return replace(changes[-1], ran=runs[-1].ran) if changes else runs[-1]
+
+
+def _compared(drift: Drift, fresh: Sequence[_Rescored], past: _Past, run: int, kinds: tuple[str, str]) -> Drift:
     pairs = [(one, past[one.trace]) for one in fresh if one.trace in past]
     scores = [(one.value, [before.value for before in own], one.is_bad) for one, own in pairs]
     moves = [one.fails - own[0].fails for one, own in pairs]
-    log = log_wealth_against_same(scores, len(history) + 1 - BASELINE, Random(drift.ran))
+    log = log_wealth_against_same(scores, run, Random(drift.ran))
     drift = replace(drift, log_changed=log, more=sum(moves))
     if log >= ALARM:
         return replace(drift, changed=drift.ran, kinds=tuple(dict.fromkeys(kinds)))
