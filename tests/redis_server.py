@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 
 class RedisServer:
     """A server that listens on a port of the loopback interface, and keeps its data in a folder (append-only file)."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` exists; the data stay in it over `kill` and `start`."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.folder = folder
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._process: subprocess.Popen[bytes] | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from tests.otlp.receivers import Received, plain
+from tests.ports import free_port
 
 HERE = Path(__file__).parent
 COUNTERS = {"ragtrace_requests_total": "status", "ragtrace_evaluation_outcomes_total": "outcome"}
@@ -28,13 +28,6 @@ SCOPES = ("ragtrace_langchain", "ragtrace_llama_index")
 """OpenTelemetry's names for where ragtrace's spans come from."""
 WAIT = 60.0
 """Seconds within which what must come has come, on the slowest machine."""
-
-
-def free_port() -> int:
-    """A port that nobody uses."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.applications.processes import free_port
+from tests.ports import free_port
 from tests.prepare import SERVERS
 
 START = 180.0

@@ -6,7 +6,6 @@ from __future__ import annotations
 import http.server
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -22,6 +21,7 @@ from ragtrace.evaluation import run
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
@@ -29,12 +29,6 @@ pytestmark = pytest.mark.skipif(
 )
 GRAFANA = Path(__file__).parents[2] / "grafana"
 SECRET = "Use this:\n-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq3zvVJ0Pq9x8mYt4rWcXkZfN2\n"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Webhook:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from ragtrace.evaluate.judge import Judge
 from ragtrace.evaluate.models.causal import likelihood, load_causal
 from ragtrace.evaluation import run
 from ragtrace.testing import make_trace
+from tests.ports import free_port
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: pip install 'ragtrace-otel[likelihood]'")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'llama-cpp-python[server]'")
@@ -39,9 +39,7 @@ def weights() -> Path:
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
     """The URL of llama.cpp's own server with SmolLM2."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "llama_cpp.server", "--model", str(weights()), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--n_threads", "2", "--n_ctx", "2048", "--interrupt_requests", "false"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -28,6 +28,7 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
 from tests.otlp.receivers import Received, grpc_server, http_server, plain, slow_server
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -394,9 +395,7 @@ def test_no_exported_byte_holds_a_redacted_secret(
     """A marked secret in any input is in no byte of spans, events, files and metrics once `redact` hides it."""
     endpoint, received = http_receiver
     spans, report = tmp_path / "spans.jsonl", tmp_path / "report.jsonl"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     runtime = ragtrace.init(
         app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
         report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True,

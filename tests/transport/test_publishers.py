@@ -22,7 +22,8 @@ from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from ragtrace_brokers.message import HEADER_PROBABILITY, HEADER_TENANT
 from tests.otlp.receivers import http_server, plain
-from tests.transport.brokers import NATS, REDIS, Broker, free_port, stream_name
+from tests.ports import free_port
+from tests.transport.brokers import NATS, REDIS, Broker, stream_name
 from tests.transport.workers import fetching, message, messages, scores, wait_scored
 from tests.worker.running import post, request_of, wait_for
 

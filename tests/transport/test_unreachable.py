@@ -7,7 +7,7 @@ import pytest
 from ragtrace.cli import main
 from ragtrace_brokers.address import parse_address
 from ragtrace_brokers.broker_adapters import open_transport
-from tests.transport.brokers import free_port
+from tests.ports import free_port
 from tests.transport.workers import message
 
 pytest.importorskip("nats", reason="the clients of the brokers are not installed: pip install --group test")
