@@ -32,7 +32,18 @@ SEVERITIES = {"page", "ticket", "info"}
 _METRIC = re.compile(r"\bragtrace[_:][a-z0-9_]+\b")
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 _VARIABLE = re.compile(r"\$\{?(\w+)")
-_BUILT_IN = {"__range", "__rate_interval", "__interval", "__field", "__from", "__to", "__data", "__value", "__all"}
+_BUILT_IN = {
+    "__range",
+    "__range_s",
+    "__rate_interval",
+    "__interval",
+    "__field",
+    "__from",
+    "__to",
+    "__data",
+    "__value",
+    "__all",
+}
 ROUTES = {
     "severity=page slo=quality": "pager,review",
     "severity=page slo=safety": "pager,review",
@@ -71,7 +82,9 @@ def rules() -> list[dict[str, Any]]:
 
 def plain(expr: str, evaluator: str = ".*") -> str:
     """Returns a panel's query with values in place of its variables; `evaluator` is the one that is chosen."""
-    filled = expr.replace("$__range", "6h").replace("$__rate_interval", "5m").replace("$evaluator", evaluator)
+    for name, value in (("range_s", "21600"), ("range", "6h"), ("rate_interval", "5m")):
+        expr = expr.replace(f"$__{name}", value)
+    filled = expr.replace("$evaluator", evaluator)
     return re.sub(r"\$\{?\w+\}?", ".*", filled)
 
 

@@ -26,8 +26,13 @@ from rule import DECIDED, EXPECTED, INCIDENT, LEAST, OBJECTIVE, RISE, wilson
 MARGIN = 0.03
 """How far above its own day before an application may be that has no objective."""
 ALERTS = f'alertname=~"Ragtrace.*",{S}'
-STATES = (("good", GREEN), ("perhaps worse", YELLOW), ("bad", RED))
+STATES = (("good", GREEN), ("perhaps worse", YELLOW), ("bad", RED), ("no data", RED))
 APPLICATION = {"app": "application", "env": "environment"}
+LOG_LINES = (
+    '/explore?left={"datasource":"loki","queries":[{"refId":"A","expr":"{service_name=\\"${__data.fields.application}\\"}"}],'
+    '"range":{"from":"${__from}","to":"${__to}"}}'
+)
+"""Loki's lines of an application, which have its `service.name` as a label when they came over OTLP."""
 
 
 ALL = f'{T},group=""'
@@ -98,6 +103,8 @@ def now(page: Page) -> None:
     _applications(page)
     _groups(page)
     _causes(page)
+    _changes(page)
+    _instances(page)
 
 
 def _worst(page: Page) -> None:
@@ -109,19 +116,20 @@ def _worst(page: Page) -> None:
         "Worst application now",
         "Share of answers that pass in the last hour (six, with fewer than 30 effective evaluations), of the application "
         "that is farthest beyond its objective, or beyond what is usual at this hour where it has none. Red: more than "
-        "chance explains. Metric: `ragtrace:fails1h`",
+        "chance explains, or no evaluations. Metric: `ragtrace:fails1h`",
         f"{passes} and on (app, env, evaluator) ({surely})",
         f"{passes} unless on (app, env, evaluator) ({surely})",
         f"1 - {limit()} and on (app, env, evaluator) {worst}",
+        absent=f"0 * absent({recent('evaluations')} > 0)",
         w=6,
         h=6,
-        none="no evaluations",
         data_links=to_answers(),
     )
 
 
 def _applications(page: Page) -> None:
     state = " + ".join(f"({each} > bool on (app, env, evaluator) {limit()})" for each in (rate(), bound("-")))
+    silent = f"0 * {EXPECTED}{{{ALL}}} + 3"
     left = (
         f"1 - ragtrace:fails7d{{{ALL}}} / ragtrace:evaluations7d / on (app, evaluator) group_left () (1 - {OBJECTIVE})"
     )
@@ -129,10 +137,10 @@ def _applications(page: Page) -> None:
         "Applications, worst first",
         "Failing share of the last hour (six, with fewer than 30 effective evaluations) with its 95 % bounds and effective "
         "evaluations n, beside what the objective allows, or else what is usual at this hour and 3 points. Bad: beyond what "
-        "chance explains. People: the share that they would fail (the console's metric). Metric: `ragtrace:fails1h`",
+        "chance explains. No data: evaluated before, and not now. People: the share that they would fail (the console's metric). Metric: `ragtrace:fails1h`",
         {**APPLICATION, "evaluator": "evaluator"},
         [
-            Column("state", by_app(state), states(STATES)),
+            Column("state", f"{by_app(state)} or {by_app(silent)}", states(STATES)),
             Column("fails", by_app(rate())),
             Column("at least", by_app(bound("-"))),
             Column("at most", by_app(bound("+"))),
@@ -155,6 +163,7 @@ def _applications(page: Page) -> None:
                 "${chatlog_url}/traces?app=${__data.fields.application}&env=${__data.fields.environment}"
                 f"&evaluator=${{__data.fields.evaluator}}&label=fail{TIME}",
             ),
+            link("Log lines (Loki)", LOG_LINES),
             runbook("RagtraceQualityDrop"),
         ],
     )  # fmt: skip
@@ -221,4 +230,53 @@ def _causes(page: Page) -> None:
                 f"&cause=${{__data.fields.cause}}{TIME}",
             )
         ],
+    )
+
+
+def _changes(page: Page) -> None:
+    def first(metric: str, label: str, what: str) -> str:
+        """Returns the query of when a value of a label was first there, unless it was there from the beginning."""
+        times = f'min_over_time(timestamp({metric}{{{S},{label}!=""}})[$__range:5m]) * 1000'
+        value = f'label_join({times}, "value", "", "{label}")'
+        row = f'label_replace({value}, "what", "{what}", "app", ".*")'
+        return f"min by (app, env, what, value) ({row}) > (time() - $__range_s + 600) * 1000"
+
+    changes = (
+        ("ragtrace_requests_total", "prompt_version", "prompt version"),
+        ("ragtrace_requests_total", "model", "model"),
+        ("ragtrace_evaluator_info", "version", "evaluator's version"),
+        ("ragtrace_build_info", "version", "ragtrace"),
+    )
+    page.columns(
+        "What changed",
+        "Prompt versions, models and evaluators' versions that are new in the time shown, the latest first. "
+        "Metric: `ragtrace_requests_total`",
+        {**APPLICATION, "what": "what", "value": "value"},
+        [Column("since", " or ".join(first(*each) for each in changes), SINCE)],
+        w=10,
+        h=7,
+        sort="since",
+        none="nothing changed",
+    )
+
+
+def _instances(page: Page) -> None:
+    def total(what: str, select: str) -> str:
+        return f"sum by (app, env, cluster, instance) (increase(ragtrace_{what}_total{{{select}}}[1h]))"
+
+    requests, decided = (f"({total(*each)} > 0)" for each in (("requests", M), ("evaluation_weight", f"{E},{DECIDED}")))
+    errors, fails = total("requests", f'{M},status="error"'), total("evaluation_weight", f'{E},verdict="fail"')
+    page.columns(
+        "Which instance, last hour",
+        "Requests, and the shares of them that end in an error and whose answers fail the chosen evaluators, by cluster and "
+        "instance as Prometheus names them. Metric: `ragtrace_requests_total`",
+        {**APPLICATION, "cluster": "cluster", "instance": "instance"},
+        [
+            Column("requests", requests, COUNT),
+            Column("errors", f"({errors} or 0 * {requests}) / {requests}"),
+            Column("fails", f"({fails} or 0 * {decided}) / {decided}"),
+        ],
+        w=14,
+        h=7,
+        sort="fails",
     )

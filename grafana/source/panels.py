@@ -175,15 +175,15 @@ class Page:
         good: str,
         aim: str,
         *,
+        absent: str,
         w: int,
         h: int,
-        none: str,
         data_links: Sequence[Any] = (),
     ) -> None:
-        """Adds a panel with one share and its sparkline, red if the query `bad` has an answer, green if `good` has; and
-        beside it the share that it should have."""
+        """Adds a panel with one share and its sparkline, red if the query `bad` has an answer, or if
+        `absent` has since there are no evaluations, and green if `good` has; beside it the share that it should have."""
         panel = (
-            stat.Panel().title(title).description(explained(text, [bad])).unit("percentunit").no_value(none).decimals(1)
+            stat.Panel().title(title).description(explained(text, [bad])).unit("percentunit").decimals(1)
             .color_mode(c.BigValueColorMode.BACKGROUND).graph_mode(c.BigValueGraphMode.AREA)
             .text_mode(c.BigValueTextMode.VALUE_AND_NAME)
             .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
@@ -191,7 +191,7 @@ class Page:
         )  # fmt: skip
         name = f"{APP} {{{{evaluator}}}}"
         for ref, expr, color, legend in (
-            ("A", bad, RED, name), ("B", good, GREEN, name), ("C", aim, "gray", "should be at least")
+            ("A", bad, RED, name), ("B", good, GREEN, name), ("C", aim, "gray", "should be at least"), ("D", absent, RED, "no evaluations")
         ):  # fmt: skip
             fixed = d.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": color})
             panel = panel.override_by_query(ref, [fixed]).with_target(query(expr, legend, ref=ref))

@@ -85,9 +85,11 @@ def answers(url: str, target: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_query_has_an_answer(panel: dict[str, Any], target: dict[str, Any], prometheus: str) -> None:
     """No error, some values, not too many series, shares between 0 and 1, and the labels that the legend shows."""
     found = answers(prometheus, target)
-    if panel["title"] == "Worst application now":  # one of its two queries has an answer, by how bad it is
+    if (
+        panel["title"] == "Worst application now"
+    ):  # one of its three queries has an answer: bad, good, or no evaluations
         both = [answers(prometheus, t | {"expr": check.plain(t["expr"])}) for t in panel["targets"]]
-        assert [len(each) for each in both] == [1, 0, 1]
+        assert [len(each) for each in both] == [1, 0, 1, 0]
         return
     assert found
     assert len(found) <= 200
@@ -163,11 +165,15 @@ def test_the_first_row_names_the_application_that_fell(prometheus: str) -> None:
     (series,) = answers(prometheus, {"expr": check.plain(panel["targets"][0]["expr"], "faithfulness")})
     assert series["metric"]["app"] == "helpdesk"
     assert float(series["values"][-1][1]) == pytest.approx(0.75, abs=0.06)
+    (*others, absent) = [answers(prometheus, {"expr": check.plain(t["expr"], "none")}) for t in panel["targets"]]
+    assert not any(others)
+    assert [value for _, value in absent[0]["values"]][-1] == "0"
     overrides = {o["matcher"]["options"]: o["properties"][0]["value"] for o in panel["fieldConfig"]["overrides"]}
-    assert overrides["A"] == {"mode": "fixed", "fixedColor": "red"}
+    assert overrides["A"] == overrides["D"] == {"mode": "fixed", "fixedColor": "red"}
     assert values("Applications, worst first", "state") == {"helpdesk": 2, "shop": 0}
     lower, upper = (values("Applications, worst first", name)["helpdesk"] for name in ("at least", "at most"))
     assert 0 < lower < values("Applications, worst first", "fails")["helpdesk"] < upper < 1
+    assert values("What changed", "since") == {"shop": (END - 4 * 3_600) * 1_000}
     causes = values("Main causes of bad answers, last hour", "share")
     assert (
         max((key for key in causes if key.startswith("helpdesk")), key=causes.__getitem__)

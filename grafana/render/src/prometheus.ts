@@ -26,6 +26,7 @@ export type Variables = Record<string, string>;
 /** A text with the dashboard's variables filled in. */
 export function filled(text: string, variables: Variables, range: Range): string {
   return text
+    .replaceAll("$__range_s", `${Math.round((range.to - range.from) / 1000)}`)
     .replaceAll("$__range", `${Math.round((range.to - range.from) / 1000)}s`)
     .replaceAll("$__rate_interval", `${Math.max(4 * 60, range.step)}s`)
     .replace(/\$\{?(\w+)\}?/g, (whole, name: string) => variables[name] ?? whole);
