@@ -17,6 +17,8 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.row_files import table
+
 KINDS = {
     "process": "starts or forks a process",
     "server": "runs or asks a server, in a thread or in a process of its own",
@@ -27,48 +29,7 @@ KINDS = {
     "ray": "evaluates on a cluster of Ray; only with --with-ray, as `make scale` runs them",
     "long": "repeats an experiment for more than two seconds of processor time",
 }
-MODULES = {
-    "applications": "process",
-    "backends": "server",
-    "chatlogs/test_crash.py": "process",
-    "console": "console",
-    "console/test_browser.py": "browser",
-    "console/test_serve.py": "server",
-    "delivery": "server",
-    "demo": "process",
-    "docs": "external",
-    "evaluators/test_reference_libraries.py": "external",
-    "examples": "process",
-    "grafana": "process",
-    "house/test_minimal_install.py": "minimal",
-    "house/test_rooms.py": "process",
-    "house/test_site.py": "process",
-    "judge": "server",
-    "models/test_entailment_models.py": "external",
-    "models/test_external.py": "external",
-    "online/test_child_process.py": "process",
-    "online/test_isolation.py": "process",
-    "otlp/test_environment.py": "server",
-    "otlp/test_otlp_wire.py": "server",
-    "prometheus/test_metrics_endpoint.py": "server",
-    "prometheus/test_processes.py": "process",
-    "prometheus/test_servers.py": "server",
-    "prometheus/test_sharing.py": "server",
-    "pytest_plugin/test_plugin.py": "process",
-    "reporting/test_terminal.py": "process",
-    "rescore/test_ray.py": "ray",
-    "review/test_webhooks.py": "server",
-    "startup/test_assessments.py": "server",
-    "startup/test_ends.py": "process",
-    "startup/test_process.py": "process",
-    "tutorials": "server",
-    "vendors": "server",
-    "tracing/test_current_span.py": "server",
-    "transport": "process",
-    "worker": "server",
-    "worker/test_javascript.py": "process",
-    "worker/test_kill.py": "process",
-}
+MODULES: dict[str, str] = table(__file__, "modules")
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
 HERE = Path(__file__).parent
 _EVENTS = {"subprocess.Popen": "process", "os.fork": "process", "os.posix_spawn": "process", "socket.bind": "server"}

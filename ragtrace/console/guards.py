@@ -37,36 +37,9 @@ HEADERS = {
 _TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 
-class AccessLog:
-    """One line for each request: address, method, the route (not the path, which may hold anything), status, time."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _access.isEnabledFor(logging.INFO):
-            await self.app(scope, receive, send)
-            return
-        start, status = time.perf_counter(), 0
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            await self.app(scope, receive, noting)
-        finally:
-            client = scope.get("client") or ("-", 0)
-            route = getattr(scope.get("route"), "path", "-")
-            took = (time.perf_counter() - start) * 1000
-            method = scope["method"] if str(scope["method"]).isalpha() else "?"
-            _access.info("%s %s %s %s %.0f ms", client[0], str(method)[:10], route, status or "-", took)
-
-
-class SecurityHeaders:
-    """What tells the browser to run nothing but our own files, and to keep nothing."""
+class Outermost:
+    """Adds what tells the browser to run nothing but our own files, and to keep nothing. Logs a line for each request:
+    address, method, the route (not the path, which may hold anything), status, time."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -75,15 +48,25 @@ class SecurityHeaders:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        start, status = time.perf_counter(), 0
         cached = "no-cache" if str(scope["path"]).startswith("/static/") else "no-store"
 
         async def adding(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers.update({"Cache-Control": cached, **HEADERS, **(_TLS if scope["scheme"] == "https" else {})})
             await send(message)
 
-        await self.app(scope, receive, adding)
+        try:
+            await self.app(scope, receive, adding)
+        finally:
+            client = scope.get("client") or ("-", 0)
+            route = getattr(scope.get("route"), "path", "-")
+            took = (time.perf_counter() - start) * 1000
+            method = scope["method"] if str(scope["method"]).isalpha() else "?"
+            _access.info("%s %s %s %s %.0f ms", client[0], str(method)[:10], route, status or "-", took)
 
 
 class HostCheck:

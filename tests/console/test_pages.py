@@ -573,6 +573,22 @@ def test_the_overview_shows_the_store_s_figures(store: Store) -> None:
     assert "Nothing in this time" not in text
 
 
+def test_the_time_that_is_shown_first_has_the_logs(tmp_path: Path) -> None:
+    """The shortest one with all of them, 7 days at most; 24 hours are 24 columns, and times are also the reader's."""
+    store = open_store(str(tmp_path / "logs.db"))
+    browser, now = client(store), time.time()
+    shown = lambda path: re.search(r'aria-current="true">([^<]+)<', browser.get(path).text)[1]  # type: ignore[index]  # noqa: E731
+    assert [shown("/"), shown("/questions")] == ["7 days", "7 days"]
+    for age, name in ((1_800, "hour"), (20 * 3_600, "24 hours"), (20 * 86_400, "7 days")):
+        store.write([evaluation(age + n, 0.9, started=now - age + n) for n in range(3)], CHECKS)
+        assert [shown("/"), shown("/questions")] == [name, name]
+    assert shown("/?range=30d") == "30 days"
+    found = overview.overview(store, overview.begin_of(86_400, now), now)
+    assert (len(found.traffic), found.step) == (24, 3_600)
+    assert '<time datetime="' in browser.get("/").text
+    store.close()
+
+
 def test_what_was_before_is_beside_it(tmp_path: Path) -> None:
     """The rate of as long a time before, and a sign where the intervals do not touch."""
     store = open_store(str(tmp_path / "logs.db"))

@@ -52,6 +52,15 @@ def test_the_page_says_which_questions_fail(console: Console) -> None:
     assert f"/traces/{worst.trace.trace_id:032x}" in text
 
 
+def test_topics_that_fail_alike_have_no_worst_one(console: Console) -> None:
+    """The first sentence names no topic where none fails more often than chance explains."""
+    now = time.time()
+    fill(console.store, {"parcel": (60, 9), "refund": (60, 10)}, started=now - DAY)
+    Grouper(console.store, embedder=WordEmbedder()).update(now)
+    text = console.signed_in("rob").get("/questions").text
+    assert "No topic fails clearly more often than all questions, of which 16 % fail." in text
+
+
 def test_a_topic_has_a_page(console: Console) -> None:
     """With its worst logs and its gaps; one that is not there says so."""
     _filled(console.store)
@@ -163,7 +172,7 @@ def test_a_store_without_topics_says_so(console: Console, address: str) -> None:
     console.store.write([asked(n, question("refund", n), False, started=time.time() - 60) for n in range(9)], [CHECK])
     text = browser.get(address).text
     if address == "/questions":
-        assert "No question of the last 7 days has been grouped" in text
+        assert "No question of the last hour has been grouped" in text
         assert "0 of 9 questions are grouped" in text
 
 

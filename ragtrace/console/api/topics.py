@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -72,35 +73,27 @@ def get_knowledge_gaps(request: Request, user: Viewer, query: Annotated[GapQuery
     gaps = visible_content.find_gaps(request, user, *query.times(_WEEK), query.app)
     rows = [_row(gap) for gap in gaps]
     headers = {"Content-Disposition": f'attachment; filename="knowledge-gaps.{query.format}"'}
-    content = {"json": _json, "jsonl": _json_lines, "csv": _csv}[query.format](rows)
-    return Response(content, media_type=_KINDS[query.format], headers=headers if query.format != "json" else None)
+    if query.format == "csv":
+        content = _csv(rows)
+    elif query.format == "jsonl":
+        content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    else:
+        return Response(json.dumps(rows, ensure_ascii=False), media_type=_KINDS["json"])
+    return Response(content, media_type=_KINDS[query.format], headers=headers)
 
 
-def _row(gap: KnowledgeGap) -> GapOut:
-    latest = datetime.fromtimestamp(gap.latest, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _row(gap: KnowledgeGap) -> dict[str, object]:
     texts = {name: shapes.clean(getattr(gap, name)) for name in ("question", "topic", "app", "document")}
-    return GapOut(
-        **texts, times=gap.times, requests=gap.requests, cause=gap.cause, latest=latest, trace_id=gap.trace_id
-    )
+    return {**asdict(gap), **texts, "latest": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(gap.latest))}
 
 
-def _json(rows: Sequence[GapOut]) -> str:
-    return json.dumps([row.model_dump() for row in rows], ensure_ascii=False)
-
-
-def _json_lines(rows: Sequence[GapOut]) -> str:
-    return "".join(json.dumps(row.model_dump(), ensure_ascii=False) + "\n" for row in rows)
-
-
-def _csv(rows: Sequence[GapOut]) -> str:
+def _csv(rows: Sequence[Mapping[str, object]]) -> str:
+    """A text that a spreadsheet would take for a formula gets an apostrophe."""
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(GapOut.model_fields)
-    writer.writerows(_cells(row) for row in rows)
+    for row in rows:
+        writer.writerow(
+            f"'{each}" if isinstance(each, str) and each.startswith(_FORMULA) else each for each in row.values()
+        )
     return file.getvalue()
-
-
-def _cells(row: GapOut) -> Iterator[object]:
-    """The values of a row; a text that a spreadsheet would take for a formula gets an apostrophe."""
-    for value in row.model_dump().values():
-        yield f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

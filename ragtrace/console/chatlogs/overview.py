@@ -238,9 +238,20 @@ def pass_rates(store: Store, since: float, until: float, app: str = "") -> dict[
     return {name: values.rate() for (name,), values in rates.items()}
 
 
+def begin_of(length: float, until: float) -> float:
+    """When a period of `length` seconds begins whose last step is the one of `until`: 24 hours are 24 steps."""
+    step = _step(length)
+    return float(math.ceil((until - length) / step) * step)
+
+
+def _step(length: float) -> int:
+    """The shortest step that divides a period into no more than _POINTS."""
+    return next((step for step in STEPS if length / step <= _POINTS), STEPS[-1])
+
+
 def _whole_steps(since: float, until: float) -> tuple[int, int, int]:
-    """The shortest step that divides the period into no more than _POINTS, and the period's ends at whole steps."""
-    step = next((s for s in STEPS if (until - since) / s <= _POINTS), STEPS[-1])
+    """The step of the period, and the period's ends at whole steps."""
+    step = _step(until - since)
     return step, math.floor(since / step) * step, math.ceil(until / step) * step
 
 

@@ -9,6 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from sqlalchemy import select
+
+from ragtrace.console.chatlogs.schema import traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 
 TEXTS = (
@@ -24,22 +28,9 @@ _NAMES = {
     "q": "text", "prompt_version": "prompt", "session_id": "session", "user_id": "user", "low": "score ≥",
     "high": "score ≤", "range": "time", "since": "from", "until": "to", "thumbs": "feedback",
 }  # fmt: skip
-_RARE = frozenset(
-    {
-        "topic",
-        "thumbs",
-        "reviewed",
-        "errors",
-        "env",
-        "version",
-        "low",
-        "high",
-        "session_id",
-        "user_id",
-        "since",
-        "until",
-    }
-)
+_RARE = frozenset((
+    "topic", "thumbs", "reviewed", "errors", "env", "version", "low", "high", "session_id", "user_id", "since", "until",
+))  # fmt: skip
 _ABOUT = frozenset({"label", "version", "low", "high"})
 _THUMBS = {"1": 1, "0": 0, "-1": -1}
 _YES = {"yes": True, "no": False}
@@ -125,6 +116,15 @@ def _time(text: str) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
+
+
+def range_or_usual(name: str, store: Store, now: float) -> str:
+    """The name of a range, if it is one; else that of the shortest range with every stored log, 7 days at most."""
+    if name in RANGES:
+        return name
+    with store.reading() as connection:
+        first = connection.scalar(select(traces.c.started).order_by(traces.c.id).limit(1))
+    return next((short for short in ("1h", "24h") if first is not None and now - first <= RANGES[short]), "7d")
 
 
 def finite_number(text: str) -> float | None:

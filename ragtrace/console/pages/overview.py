@@ -18,7 +18,7 @@ from ragtrace.console.chatlogs.costs import MOST, costs
 from ragtrace.console.chatlogs.overview import Check, Overview, Traffic, ordered
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
-from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_usual
 from ragtrace.console.pages.incidents import open_incidents
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
@@ -30,7 +30,6 @@ from ragtrace.statistics import Estimate
 router = APIRouter()
 MAX_CARDS = 6
 """Evaluators whose charts are not folded away."""
-_DEFAULT = "7d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +47,11 @@ class Card:
 
 
 @router.get("/")
-def overview(request: Request, user: Viewer, range: str = _DEFAULT, app: str = "") -> Response:
+def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> Response:
     """The page."""
     store, now = store_of(request), time.time()
-    range = range if range in RANGES else _DEFAULT
-    since = now - RANGES[range]
+    range = range_or_usual(range, store, now)
+    since = figures.begin_of(RANGES[range], now)
     figures_ = _begun(figures.overview(store, since, now, app[:200]), now)
     before = figures.pass_rates(store, figures_.since - RANGES[range], figures_.since, app[:200])
     cards = _cards(store, figures_, before, {"range": range, "app": app} if app else {"range": range})

@@ -47,6 +47,11 @@ def iso(value: float | None) -> str:
     return _date(value, "%Y-%m-%dT%H:%M:%SZ")
 
 
+def when(value: float | None) -> Markup:
+    """A Unix time in UTC, of which a script shows the reader's local time beside it."""
+    return Markup('<time datetime="{}">{}</time>').format(iso(value), moment(value))
+
+
 def local_time(value: float) -> str:
     """A Unix time as a field of the type `datetime-local` has it, in UTC."""
     return _date(value, "%Y-%m-%dT%H:%M")
@@ -157,8 +162,8 @@ def install() -> None:
     environment = template_engine.environment()
     environment.finalize = _finalize
     environment.filters |= {
-        "visible": visible, "clip": clip, "link": link, "moment": moment, "iso": iso, "clock": clock, "ago": ago,
-        "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
+        "visible": visible, "clip": clip, "link": link, "moment": moment, "when": when, "iso": iso, "clock": clock,
+        "ago": ago, "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
         "words": words, "urlencode": urlencode, "sentence": sentence, "seconds": seconds, "svg": Markup,
         "points": points, "present": present,
         "host": lambda url: urlsplit(url).hostname or "",

@@ -19,7 +19,7 @@ from ragtrace.console.chatlogs.filters import NO_TOPIC
 from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
-from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_usual
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import moment, percent, range_percent, render
 from ragtrace.console.problems import Problem
@@ -27,7 +27,6 @@ from ragtrace.console.topics.grouper import progress
 from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, TopicStep, topic_history, topic_report
 
 router = APIRouter()
-_DEFAULT = "7d"
 _CACHE_SECONDS = 60.0
 _CACHE_SIZE = 100
 _WORST, _WORST_OF_TOPIC = 3, 20
@@ -40,7 +39,7 @@ _MOST_NAMES = 3
 class TopicChoices(BaseModel):
     """What an address asks for."""
 
-    range: str = _DEFAULT
+    range: str = ""
     app: str = ""
     evaluator: str = ""
 
@@ -75,7 +74,7 @@ class Selection:
 
 def _selection(store: Store, query: TopicChoices) -> Selection:
     now = time.time()
-    range = query.range if query.range in RANGES else _DEFAULT
+    range = range_or_usual(query.range, store, now)
     app = query.app[:200]
     rates = pass_rates(store, now - RANGES[range], now, app)
     names = tuple(ordered([name for name, rate in rates.items() if rate is not None]))
@@ -202,19 +201,20 @@ def _chart(steps: Sequence[TopicStep], name: str) -> str:
 
 def _note(report: TopicReport, period: str) -> str:
     """The first sentences of the page: where most failures are, and which topics became worse."""
-    candidates = [row for row in report.topics if row.id is not None and row.failures is not None]
+    candidates = [(row, row.failures) for row in report.topics if row.id is not None and row.failures is not None]
     if not candidates or report.total is None:
         return ""
-    most = max(candidates, key=lambda row: row.part)
-    sentences = []
-    if most.failures is not None and most.part:
-        sentences.append(
-            f"{percent(most.part, 0)} of all failures in the {period} are questions of “{most.name}”: "
-            f"{percent(most.failures.value, 0)} of them fail, {percent(report.total.value, 0)} of all questions do."
-        )
-    if worse := [row for row in candidates if row.verdict == "worse"]:
+    usual = report.total.value
+    above = [(row, fails) for row, fails in candidates if fails.interval and fails.interval[0] > usual]
+    if above:
+        most, fails = max(above, key=lambda item: item[0].part)
+        text = f"{percent(most.part, 0)} of all failures in the {period} are questions of “{most.name}”: "
+        sentences = [f"{text}{percent(fails.value, 0)} of them fail, {percent(usual, 0)} of all questions do."]
+    else:
+        sentences = [f"No topic fails clearly more often than all questions, of which {percent(usual, 0)} fail."]
+    if worse := [row for row, _ in candidates if row.verdict == "worse"]:
         sentences.append(f"{_count(len(worse), 'topic')} became worse: {_listed(worse)}.")
-    elif any(row.change for row in candidates):
+    elif any(row.change for row, _ in candidates):
         sentences.append("No topic became worse beyond chance.")
     return " ".join(sentences)
 

@@ -33,6 +33,9 @@ for (const box of document.querySelectorAll(".scroll")) {
   watch.observe(table);
 }
 
+// Times are in UTC; at the pointer they are also the reader's.
+for (const time of document.querySelectorAll("time[datetime]")) time.title = `${new Date(time.dateTime).toLocaleString()}, your time`;
+
 // Selects that need no button where there is script.
 for (const control of document.querySelectorAll("[data-submit]")) {
   control.addEventListener("change", () => control.form.requestSubmit());
