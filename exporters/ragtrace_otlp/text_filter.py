@@ -97,7 +97,7 @@ class TextFilter:
 def path(text: str) -> str:
     """Replaces each segment by a star, except plain words and the placeholders of a route."""
     segments = text.partition("?")[0].partition("#")[0].split("/")
-    return "/".join(each if not each or _SEGMENT.fullmatch(each) else "*" for each in segments)
+    return "/".join(each if not each or (_SEGMENT.fullmatch(each) and _is_safe(each)) else "*" for each in segments)
 
 
 def _clean(word: str) -> str:
@@ -124,8 +124,12 @@ def _is_plain(value: Any) -> bool:
     return abs(value) < _LONG_NUMBER or _is_word(f"{value:.0f}")
 
 
-@lru_cache(maxsize=4_096)
 def _is_word(text: str) -> bool:
+    return bool(_WORD.fullmatch(text)) and _is_safe(text)
+
+
+@lru_cache(maxsize=4_096)
+def _is_safe(text: str) -> bool:
     from ragtrace.text.redaction import mask_pii  # its rules take long to load
 
-    return bool(_WORD.fullmatch(text)) and mask_pii(text) == text
+    return mask_pii(text) == text

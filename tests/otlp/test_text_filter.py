@@ -120,6 +120,7 @@ def test_attributes_without_texts() -> None:
     [
         ("url.path", f"/v1/mails/{MAIL}/17", "/v1/mails/*/*"),
         ("http.target", "/ask/ada-17?q=hi", "/ask/*"),
+        ("http.target", "/keys/a_AKIAJVZPEZHFWBVLWWGA_b", "/keys/*"),
         ("url.full", f"https://ada:pw@h.example:8443/a/{MAIL}?q=hi#x", "https://h.example:8443/a/*"),
         ("http.url", "/ask?q=hi", "/ask"),
         ("http.url", "http://[bad", "*"),
