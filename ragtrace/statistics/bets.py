@@ -1,16 +1,16 @@
 """Tests by betting: evidence that may be looked at after every run.
 
 A bettor begins with 1 and stakes a part of the wealth on each observation, at odds that are fair if nothing changed.
-Then the wealth is above 1 / a with a probability of at most a (G. Shafer, Testing by betting, 2021). Run k begins with
-1 / (k (k + 1)); these shares add up to 1, so that the bound holds for all runs together. The evidence is the natural
-logarithm of the wealth.
+Then the wealth is above 1 / a with a probability of at most a (G. Shafer, Testing by betting, 2021). A share of
+1 / (k (k + 1)) begins in run k, so that a change in any run is met by wealth that no earlier run has used up; the
+shares add up to 1, and the bound holds for all runs together. The evidence is the natural logarithm of the wealth.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from random import Random
+from functools import lru_cache
 
 ALARM = math.log(20)
 """The log of the wealth from which the hypothesis is given up: at most 5 % of the true ones ever reach it."""
@@ -19,30 +19,38 @@ _STAKE = 0.8
 _POINTS = 0.1
 _STEPS = (0.01, 0.25)
 """Scores are compared in such steps: a smaller difference depends on the processor, or is usual for this evaluator."""
+_BETTORS = 6 * len(_STAKES) + 3
 
 
-def log_wealth_against_same(scores: Iterable[tuple[float, Sequence[float], bool]], run: int, random: Random) -> float:
-    """Evidence against the hypothesis that an evaluator scores the same texts as in earlier runs.
+def wealth_against_same(
+    scores: Iterable[tuple[float, Sequence[float], bool]], run: int, before: Sequence[float] = ()
+) -> list[float]:
+    """The bettors' wealth after a run. The log of its mean is the evidence against the hypothesis that an evaluator
+    scores the same texts as in earlier runs.
 
-    `scores` has for each text the score of this run, those of earlier runs (at least one), and whether people fail it;
-    higher scores are worse. `run` counts from 1. `random` decides between equal scores.
+    `scores` has for each of at most 200 texts the score of this run, those of earlier runs (at least one), and whether
+    people fail it; higher scores are worse. `run` counts from 1; `before` is the result of the run before it.
 
     As long as the evaluator is the same, a score is equally likely to have any place among the earlier ones (V. Vovk,
-    I. Nouretdinov, A. Gammerman, Testing exchangeability on-line, 2003). Texts whose scores are all equal say nothing.
-    The bettors bet that scores rise or fall, that they move towards what people say or away from it, and that they are
-    beyond all earlier ones; the wealth is their mean.
+    I. Nouretdinov, A. Gammerman, Testing exchangeability on-line, 2003); equal scores have the mean of their odds. The
+    bettors bet that scores rise or fall, that they move towards what people say or away from it, that they vary more or
+    less, and that they are beyond all earlier ones.
     """
-    logs = [0.0] * (11 * len(_STEPS))
+    wealth = [one + 1 / (run * (run + 1)) for one in before or [0.0] * (_BETTORS * len(_STEPS))]
     for score, past, is_bad in scores:
-        for first, step in zip(range(0, len(logs), 11), _STEPS, strict=True):
+        for first, step in zip(range(0, len(wealth), _BETTORS), _STEPS, strict=True):
             value, earlier = round(score / step), [round(one / step) for one in past]
-            if any(one != value for one in earlier):
-                place = sum(one < value for one in earlier) + random.randint(0, earlier.count(value))
-                for i, odds in enumerate(_odds(place, len(earlier) + 1, is_bad), first):
-                    logs[i] += math.log(odds)
-    most = max(logs)
-    mean = most + math.log(math.fsum(math.exp(log - most) for log in logs) / len(logs))
-    return mean - math.log(run * (run + 1))
+            place = sum(one < value for one in earlier)
+            for i, odds in enumerate(_mean_odds(place, earlier.count(value), len(earlier) + 1, is_bad), first):
+                wealth[i] *= odds
+    return wealth
+
+
+@lru_cache(maxsize=20_000)
+def _mean_odds(place: int, ties: int, places: int, is_bad: bool) -> list[float]:
+    """What each bettor has of 1 after a score took this place or one of the next, with which it is tied."""
+    every = zip(*(_odds(one, places, is_bad) for one in range(place, place + ties + 1)), strict=True)
+    return [math.fsum(odds) / (ties + 1) for odds in every]
 
 
 def _odds(place: int, places: int, is_bad: bool) -> list[float]:
@@ -50,7 +58,8 @@ def _odds(place: int, places: int, is_bad: bool) -> list[float]:
     places is 1."""
     rank = 2 * place / (places - 1) - 1
     agreed = rank if is_bad else -rank
-    odds = [1 + stake * side for side in (rank, -rank, agreed, -agreed) for stake in _STAKES]
+    width = abs(rank) - math.fsum(abs(2 * one / (places - 1) - 1) for one in range(places)) / places
+    odds = [1 + stake * side for side in (rank, -rank, agreed, -agreed, width, -width) for stake in _STAKES]
     is_lowest, is_highest = place == 0, place == places - 1
     beyond = [(is_lowest, places), (is_highest, places), (is_lowest or is_highest, places / 2)]
     return odds + [0.5 + 0.5 * gain * hit for hit, gain in beyond]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
+from statistics import fmean
 
 import pytest
 
-from ragtrace.statistics.bets import ALARM, _odds, log_wealth_against_move, log_wealth_against_same
+from ragtrace.statistics.bets import ALARM, _odds, log_wealth_against_move, wealth_against_same
 
 Judge = Callable[[random.Random, int, bool], float]
 """Scores the text of this number, which people fail or pass; higher is worse."""
@@ -35,10 +37,12 @@ def runs_until_alarm(seed: int, before: Judge, after: Judge, change: int, most: 
     chance = random.Random(seed)
     bad = [chance.random() < 0.5 for _ in range(60)]
     past = [[before(chance, i, said) for _ in range(3)] for i, said in enumerate(bad)]
+    wealth: list[float] = []
     for run in range(1, most + 1):
         judge = after if run >= change else before
         scores = [judge(chance, i, said) for i, said in enumerate(bad)]
-        if log_wealth_against_same(zip(scores, past, bad, strict=True), run, chance) >= ALARM:
+        wealth = wealth_against_same(zip(scores, past, bad, strict=True), run, wealth)
+        if math.log(fmean(wealth)) >= ALARM:
             return run - change
         for earlier, score in zip(past, scores, strict=True):
             earlier.append(score)
@@ -59,7 +63,7 @@ def test_a_judge_that_stays_the_same_is_hardly_ever_suspected(judge: Judge) -> N
     assert sum(runs_until_alarm(seed, judge, judge, 99, 20) is not None for seed in range(60)) <= 3
 
 
-@pytest.mark.parametrize(("before", "change"), [(steady, 1), (steady, 6), (noisy, 2), (noisy, 6)])
+@pytest.mark.parametrize(("before", "change"), [(steady, 1), (steady, 6), (noisy, 1), (noisy, 6)])
 @pytest.mark.parametrize(
     "after",
     [
@@ -71,15 +75,17 @@ def test_a_judge_that_stays_the_same_is_hardly_ever_suspected(judge: Judge) -> N
     ],
 )
 def test_a_silent_change_is_seen_in_the_first_run(before: Judge, after: Judge, change: int) -> None:
-    """Within 60 texts, in 60 of 60 streams. In the very first run that is tested, a noisy judge that is wrong elsewhere
-    is seen in 58 of 60."""
-    assert [runs_until_alarm(seed, before, after, change, change) for seed in range(60)] == [0] * 60
+    """Within 60 texts, in 60 of 60 streams, of which three at most (5 %) were suspected before it."""
+    alarms = [runs_until_alarm(seed, before, after, change, change) for seed in range(60)]
+    early = [alarm for alarm in alarms if alarm is not None and alarm < 0]
+    assert alarms.count(0) == 60 - len(early)
+    assert len(early) <= 3
 
 
 def test_texts_whose_scores_are_all_equal_say_nothing() -> None:
     """Also where they differ by less than a hundredth: another processor rounds otherwise."""
     same = [(0.5 + i % 2 * 1e-4, [0.5, 0.5001, 0.5], i % 3 == 0) for i in range(60)]
-    assert log_wealth_against_same(same, 1, random.Random(1)) == pytest.approx(-0.6931, abs=1e-4)
+    assert math.log(fmean(wealth_against_same(same, 1))) == pytest.approx(-0.6931, abs=1e-4)
 
 
 def test_evidence_that_nothing_moved() -> None:

@@ -7,6 +7,7 @@ requests fall, the application did. `ragtrace.statistics.bets` has the evidence.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from random import Random
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any
@@ -34,7 +35,7 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, run
 from ragtrace.records import Score
 from ragtrace.settings import Settings, evaluator_shares
-from ragtrace.statistics.bets import ALARM, log_wealth_against_move, log_wealth_against_same
+from ragtrace.statistics.bets import ALARM, log_wealth_against_move, wealth_against_same
 
 LEAST, MOST = 20, 60
 """Anchors of an evaluator: below the first number nothing is scored again."""
@@ -208,14 +209,18 @@ def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Dri
     bad = {log.trace: log.bad >= 0.5 for log in group_by_log(load_verdicts(store, evaluator), weighted=False)}
     sign = 1.0 if lower_is_better(store, evaluator) else -1.0
     runs: list[Drift] = []
-    past, count, kind = _Past(list), 0, rows[0].kind  # scores and runs since the last change
+    past, count, kind, wealth = _Past(list), 0, rows[0].kind, list[float]()  # scores and runs since the last change
     for moment, group in groupby(rows, key=lambda row: row.time):
         fresh = [_Rescored(row, sign, bad[row.trace]) for row in group if row.trace in bad]
         drift = Drift(evaluator, len(fresh), moment)
         if count >= BASELINE and fresh:
-            drift = _compared(drift, fresh, past, count + 1 - BASELINE, (kind, fresh[0].kind))
+            pairs = [(one, past[one.trace]) for one in fresh if one.trace in past]
+            scores = [(one.value, [before.value for before in own], one.is_bad) for one, own in pairs]
+            wealth = wealth_against_same(scores, count + 1 - BASELINE, wealth)
+            drift = _compared(drift, math.log(fmean(wealth)), [one.fails - own[0].fails for one, own in pairs])
             if drift.changed is not None:
-                past, count, kind = _Past(list), 0, fresh[0].kind
+                drift = replace(drift, kinds=tuple(dict.fromkeys((kind, fresh[0].kind))))
+                past, count, kind, wealth = _Past(list), 0, fresh[0].kind, []
         count += 1
         for one in fresh:
             if len(past[one.trace]) < _REFERENCE:
@@ -225,12 +230,8 @@ def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Dri
     return replace(changes[-1], ran=runs[-1].ran) if changes else runs[-1]
 
 
-def _compared(drift: Drift, fresh: Sequence[_Rescored], past: _Past, run: int, kinds: tuple[str, str]) -> Drift:
-    pairs = [(one, past[one.trace]) for one in fresh if one.trace in past]
-    scores = [(one.value, [before.value for before in own], one.is_bad) for one, own in pairs]
-    moves = [one.fails - own[0].fails for one, own in pairs]
-    log = log_wealth_against_same(scores, run, Random(drift.ran))
+def _compared(drift: Drift, log: float, moves: Sequence[int]) -> Drift:
     drift = replace(drift, log_changed=log, more=sum(moves))
     if log >= ALARM:
-        return replace(drift, changed=drift.ran, kinds=tuple(dict.fromkeys(kinds)))
+        return replace(drift, changed=drift.ran)
     return replace(drift, log_same=log_wealth_against_move(moves))
