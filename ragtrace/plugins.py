@@ -18,20 +18,10 @@ GROUP = "ragtrace.evaluators"
 """Entry point group for evaluators of other distributions."""
 
 DEFAULT_SUITE = (
-    "answer_relevance",
-    "context_relevancy_recall",
-    "context_relevancy_precision",
-    "groundedness",
-    "faithfulness",
-    "refusal",
-    "no_answer",
-    "pii_leakage",
-    "sensitive_data_leakage",
-    "toxicity",
-    "looping_unique_sentences",
-    "looping_repeated_ngrams",
-    "language_mismatch",
-)
+    "answer_relevance", "context_relevancy_recall", "context_relevancy_precision", "groundedness", "faithfulness",
+    "refusal", "no_answer", "pii_leakage", "sensitive_data_leakage", "toxicity", "looping_unique_sentences",
+    "looping_repeated_ngrams", "language_mismatch",
+)  # fmt: skip
 """The evaluators that run when the settings name none: all run locally and need no reference answer."""
 
 _BY_MODULE: Mapping[str, str] = {

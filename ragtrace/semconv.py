@@ -180,16 +180,6 @@ TRACE_STATE_MEMBER: Final = "ot"
 """OpenTelemetry's member of the W3C tracestate."""
 STATUSES: Final = ("scored", "pending_timeout", "sampled_out", "error", "dropped", "waiting")
 CAUSES: Final = (
-    "nothing_retrieved",
-    "answered_without_context",
-    "irrelevant_context",
-    "contradicts_context",
-    "unsupported",
-    "wrong_refusal",
-    "right_refusal",
-    "no_answer",
-    "truncated",
-    "leak_from_context",
-    "leak_by_model",
-    "none",
-)
+    "nothing_retrieved", "answered_without_context", "irrelevant_context", "contradicts_context", "unsupported",
+    "wrong_refusal", "right_refusal", "no_answer", "truncated", "leak_from_context", "leak_by_model", "none",
+)  # fmt: skip

@@ -10,17 +10,6 @@ from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
 
 __all__ = [
-    "EvaluationSpanSink",
-    "EventSink",
-    "HoldLimits",
-    "HoldProcessor",
-    "HoldStats",
-    "JsonLinesSpanExporter",
-    "ScoreFormat",
-    "SpanSource",
-    "Telemetry",
-    "TelemetryStats",
-    "attach",
-    "set_up",
-    "use_encoder",
-]
+    "EvaluationSpanSink", "EventSink", "HoldLimits", "HoldProcessor", "HoldStats", "JsonLinesSpanExporter",
+    "ScoreFormat", "SpanSource", "Telemetry", "TelemetryStats", "attach", "set_up", "use_encoder",
+]  # fmt: skip

@@ -18,16 +18,8 @@ from ragtrace.records import Document
 from ragtrace.text.sanitizer import fields_of, identity_of, sendable
 
 _QUERY_KEYS = (
-    "user_msg",
-    "query",
-    "question",
-    "input",
-    "message",
-    "user_input",
-    "user_query",
-    "prompt",
-    "text",
-)
+    "user_msg", "query", "question", "input", "message", "user_input", "user_query", "prompt", "text",
+)  # fmt: skip
 _RUN_OPTIONS = frozenset({"max_iterations", "early_stopping_method"})
 """Fields of an agent's start event that ask nothing."""
 _ONLY_INPUT = frozenset({"0", "input"})

@@ -16,20 +16,10 @@ from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 
 CASCADES = (
-    "answer_correctness",
-    "context_contradiction",
-    "context_entities_recall",
-    "context_precision",
-    "context_precision_statements",
-    "context_recall",
-    "context_relevancy",
-    "fairness_bias",
-    "faithfulness",
-    "hallucination",
-    "noise_sensitivity",
-    "noise_sensitivity_irrelevant",
-    "noise_sensitivity_relevant",
-)
+    "answer_correctness", "context_contradiction", "context_entities_recall", "context_precision",
+    "context_precision_statements", "context_recall", "context_relevancy", "fairness_bias", "faithfulness",
+    "hallucination", "noise_sensitivity", "noise_sensitivity_irrelevant", "noise_sensitivity_relevant",
+)  # fmt: skip
 """Evaluators whose local form says how sure it is, and that have a judge's form."""
 
 

@@ -27,18 +27,9 @@ from ragtrace.settings.value_forms import (
 )
 
 __all__ = [
-    "PHONE_REGIONS",
-    "PREFIX",
-    "Settings",
-    "describe",
-    "evaluator_settings",
-    "evaluator_shares",
-    "for_evaluators",
-    "is_enabled",
-    "load",
-    "only",
-    "prices",
-]
+    "PHONE_REGIONS", "PREFIX", "Settings", "describe", "evaluator_settings", "evaluator_shares", "for_evaluators",
+    "is_enabled", "load", "only", "prices",
+]  # fmt: skip
 PHONE_REGIONS = tuple("US GB DE FR ES IT NL BE AT CH PT PL SE IE AU BR MX IN CN JP".split())  # noqa: SIM905 read at once
 """The default of `phone_regions`."""
 

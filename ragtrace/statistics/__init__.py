@@ -7,11 +7,5 @@ from ragtrace.statistics.estimates import MAX_WEIGHT, Estimate, Step, Sums, weig
 from ragtrace.statistics.intervals import wilson
 
 __all__ = [
-    "MAX_WEIGHT",
-    "Estimate",
-    "Step",
-    "Sums",
-    "weight_of",
-    "weighted",
-    "wilson",
-]
+    "MAX_WEIGHT", "Estimate", "Step", "Sums", "weight_of", "weighted", "wilson",
+]  # fmt: skip

@@ -20,18 +20,13 @@ from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
 
 ATTACKS = (
-    "<script>window.pwned = 1</script>",
-    "<img src=x onerror='window.pwned = 2'>",
-    '"><svg onload=window.pwned=3>',
-    "'-window.pwned-'",
-    "</textarea></title></style><script>window.pwned = 4</script>",
-    "javascript:window.pwned=5",
-    "{{ 7 * 7 }}{% raw %}",
-    "[a](javascript:window.pwned=6) ![b](http://attack.example/pixel.png)",
+    "<script>window.pwned = 1</script>", "<img src=x onerror='window.pwned = 2'>", '"><svg onload=window.pwned=3>',
+    "'-window.pwned-'", "</textarea></title></style><script>window.pwned = 4</script>", "javascript:window.pwned=5",
+    "{{ 7 * 7 }}{% raw %}", "[a](javascript:window.pwned=6) ![b](http://attack.example/pixel.png)",
     "<script>window.pwned = 11</script>\u202e<img src=x onerror=window.pwned=12>",
     "\u202egnp.exe\u2066 \x00\x1b[31m\u200b \ud83d lone",
     "<base href=//attack.example/><form action=//attack.example><meta http-equiv=refresh content='0;url=//x.example'>",
-)
+)  # fmt: skip
 URLS = (
     "javascript:window.pwned=7",
     "JaVaScRiPt:window.pwned=8//http://x",

@@ -35,16 +35,8 @@ from ragtrace.records import Document, Evidence, Facts, Trace
 from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
 
 PAGES = (
-    "/",
-    "/traces",
-    "/review",
-    "/agreement",
-    "/evaluators",
-    "/evaluators/faithfulness",
-    "/health",
-    "/users",
-    "/audit",
-)
+    "/", "/traces", "/review", "/agreement", "/evaluators", "/evaluators/faithfulness", "/health", "/users", "/audit",
+)  # fmt: skip
 URL = "http://127.0.0.1:8400"
 
 

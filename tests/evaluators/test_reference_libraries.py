@@ -15,21 +15,8 @@ from ragtrace.evaluation import run
 from ragtrace.testing import make_trace
 
 WORDS = [
-    "the",
-    "pump",
-    "is",
-    "not",
-    "covered",
-    "for",
-    "24",
-    "months",
-    "delivery",
-    "filter",
-    "It's",
-    "e.g.",
-    "(see)",
-    ".",
-]
+    "the", "pump", "is", "not", "covered", "for", "24", "months", "delivery", "filter", "It's", "e.g.", "(see)", ".",
+]  # fmt: skip
 PAIRS = 1_000
 
 

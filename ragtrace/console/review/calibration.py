@@ -307,13 +307,6 @@ def _save_history(store: Store, entries: Sequence[Calibrated], user: str | None)
 
 
 __all__ = [
-    "AIMS",
-    "Calibrated",
-    "Calibration",
-    "QualityMeasures",
-    "ThresholdEffect",
-    "fit",
-    "load",
-    "measure_thresholds",
+    "AIMS", "Calibrated", "Calibration", "QualityMeasures", "ThresholdEffect", "fit", "load", "measure_thresholds",
     "save",
-]
+]  # fmt: skip

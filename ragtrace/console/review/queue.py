@@ -37,22 +37,9 @@ from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError
 
 __all__ = [
-    "LOCK",
-    "REASONS",
-    "Policy",
-    "assign",
-    "count_items",
-    "count_waiting",
-    "fill",
-    "filler",
-    "load_verdicts",
-    "next_task",
-    "previous_review",
-    "release",
-    "release_all",
-    "skip",
-    "submit",
-]
+    "LOCK", "REASONS", "Policy", "assign", "count_items", "count_waiting", "fill", "filler", "load_verdicts",
+    "next_task", "previous_review", "release", "release_all", "skip", "submit",
+]  # fmt: skip
 
 LOCK = 900.0
 """Seconds for which a reviewer holds a log; a later review of it is still accepted."""

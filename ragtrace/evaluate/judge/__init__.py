@@ -13,15 +13,6 @@ from ragtrace.evaluate.judge.deadlines import deadline, gather
 from ragtrace.evaluate.judge.prompts import Prompt
 
 __all__ = [
-    "Answer",
-    "Judge",
-    "JudgeError",
-    "Prompt",
-    "Usage",
-    "close_judge",
-    "deadline",
-    "gather",
-    "get_judge",
-    "paying_for",
-    "use_judge",
-]
+    "Answer", "Judge", "JudgeError", "Prompt", "Usage", "close_judge", "deadline", "gather", "get_judge",
+    "paying_for", "use_judge",
+]  # fmt: skip
