@@ -160,3 +160,20 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(models, "_DATA", tmp_path)
     with pytest.raises(ModelError, match=r"reader model's file .* has sha256 .*reinstall"):
         Reader()
+
+
+def test_a_long_answer_that_is_wrong_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it is, it is read some hundred times; each of its claims is assessed."""
+    readings: list[int] = []
+    read = Reader.read
+    monkeypatch.setattr(Reader, "read", lambda self, *given: readings.append(1) or read(self, *given))
+    sentence = "The ferry to the island leaves at {} and takes nine hours. "
+    answer, spans = "", []
+    for number in range(400):
+        start, answer = len(answer), answer + sentence.format(number)
+        spans.append((start, len(answer)))
+    support = reader().assess(Question("When?", answer, spans, ["The museum opens at ten."]))
+    assert support is not None
+    assert len(support.statements) == 400
+    assert len(readings) < 64 + 80
+    assert support.ungrounded > 0.5

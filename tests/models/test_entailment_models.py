@@ -267,9 +267,6 @@ def test_passages_are_whole_sentences() -> None:
     """In order, as many as fit, and all of the text."""
     text = "One two three. Four five. Six.\nSeven eight nine ten eleven. Twelve."
     assert passages(text, 5, lambda t: len(t.split())) == [
-        "One two three. Four five.",
-        "Six.",
-        "Seven eight nine ten eleven.",
-        "Twelve.",
-    ]
+        "One two three. Four five.", "Six.", "Seven eight nine ten eleven.", "Twelve.",
+    ]  # fmt: skip
     assert passages(" ", 5, len) == []

@@ -274,11 +274,8 @@ def test_gliner(setting: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "Bananas are yellow. " * 100 + "passport P1234567, card 4111 1111 1111 1111, Ada Byron, alias adab"
     at = text.index("P1234567")
     assert [n.kind for n in external.personal(text, CURRENT.settings.model("pii"))] == [
-        "passport",
-        "phone",
-        "person",
-        "username",
-    ]
+        "passport", "phone", "person", "username",
+    ]  # fmt: skip
     found = score("pii_leakage", answer=text)
     assert found.label == "fail"
     assert f"passport at {at}-{at + 8}, credit_card at" in (found.explanation or "")

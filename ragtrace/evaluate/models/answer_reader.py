@@ -31,6 +31,8 @@ _WINDOW = 96
 """Word pieces of an answer that are read together; a claim that is longer is read in parts of this size."""
 _PASSES = 4
 """Times that a window is read at most: after each pass that finds something wrong, without its most doubtful claim."""
+_AGAIN = 64
+"""Further readings for an answer at most: a long one that is wrong would keep the evaluator for a minute."""
 _CALM = -1.0
 """Logit of an answer up to which none of its claims is read alone."""
 _READ = 400_000
@@ -177,7 +179,7 @@ class Reader:
         if not parts or not any(self.chunks.sentences(c) for c in question.chunks):
             return None
         measured: list[ClaimReading] = []
-        whole, share = -math.inf, 1.0
+        whole, share, again = -math.inf, 1.0, _AGAIN
         for first in _windows(parts):
             window = list(first)
             for passes in range(_PASSES):
@@ -185,12 +187,13 @@ class Reader:
                 own = float(one.logits.answer[0])
                 whole, share = max(whole, own), min(share, one.excerpt.share)
                 doubtful = int(one.logits.claims[:, 0].argmax())
-                last = own <= 0 or len(window) == 1 or passes == _PASSES - 1
+                last = own <= 0 or len(window) == 1 or passes == _PASSES - 1 or again <= 0
                 # What is wrong in one claim is seen from the others: they are read again without it, and it alone.
                 for row in range(len(window)) if last else [doubtful]:
                     of_text = own if row == doubtful else min(0.0, own)
                     part = self._part(question, pieces, one, row, of_text)
-                    if row == doubtful and len(window) > 1 and own > _CALM:
+                    if row == doubtful and len(window) > 1 and own > _CALM and again > 0:
+                        again -= 2
                         alone = self._pass(question, pieces, [window[row]])
                         part = _mean(part, self._part(question, pieces, alone, 0, float(alone.logits.answer[0])))
                     measured.append(part)
