@@ -18,28 +18,10 @@ if TYPE_CHECKING:
     from ragtrace.live.runtime import Runtime
 
 __all__ = [
-    "Document",
-    "Evaluation",
-    "Evaluator",
-    "Evidence",
-    "MissingExtraError",
-    "RagtraceError",
-    "Runtime",
-    "Score",
-    "SettingError",
-    "Trace",
-    "__version__",
-    "evaluator",
-    "feedback",
-    "flush",
-    "generation",
-    "init",
-    "request",
-    "retriever",
-    "score",
-    "shutdown",
-    "tool",
-]
+    "Document", "Evaluation", "Evaluator", "Evidence", "MissingExtraError", "RagtraceError", "Runtime", "Score",
+    "SettingError", "Trace", "__version__", "evaluator", "feedback", "flush", "generation", "init", "request",
+    "retriever", "score", "shutdown", "tool",
+]  # fmt: skip
 
 
 _LATE = {

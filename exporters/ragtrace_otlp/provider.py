@@ -39,14 +39,10 @@ _STOP_SECONDS = 0.5
 _GATHERING = 1.0
 """Seconds for which late scores of one request are gathered for one span."""
 NOISY = (
-    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-    "opentelemetry.exporter.otlp.proto.http._log_exporter",
-    "opentelemetry.exporter.otlp.proto.grpc.exporter",
-    "opentelemetry.exporter.http.transport",
-    "opentelemetry.exporter.otlp.common",
-    "opentelemetry.exporter.otlp",
-    "ragtrace_otlp.span_encoder",
-)
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "opentelemetry.exporter.otlp.proto.grpc.exporter", "opentelemetry.exporter.http.transport",
+    "opentelemetry.exporter.otlp.common", "opentelemetry.exporter.otlp", "ragtrace_otlp.span_encoder",
+)  # fmt: skip
 
 
 _closed: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -34,13 +34,8 @@ _TRACE_ID, _SPAN_ID, _TRACE_STATE, _PARENT = b"\x0a\x10", b"\x12\x08", b"\x1a", 
 """Of `Span`, as are those of the next three lines. Ids and times have a fixed length."""
 _NAME, _KIND, _START, _END, _ATTRIBUTES, _DROPPED_ATTRIBUTES = b"\x2a", b"\x30", b"\x39", b"\x41", b"\x4a", b"\x50"
 _EVENTS, _DROPPED_EVENTS, _LINKS, _DROPPED_LINKS, _STATUS, _FLAGS = (
-    b"\x5a",
-    b"\x60",
-    b"\x6a",
-    b"\x70",
-    b"\x7a",
-    b"\x85\x01",
-)
+    b"\x5a", b"\x60", b"\x6a", b"\x70", b"\x7a", b"\x85\x01",
+)  # fmt: skip
 _EVENT_TIME, _EVENT_NAME, _EVENT_ATTRIBUTES, _EVENT_DROPPED = b"\x09", b"\x12", b"\x1a", b"\x20"
 _LINK_ATTRIBUTES, _LINK_DROPPED, _LINK_FLAGS = b"\x22", b"\x28", b"\x35"
 _MESSAGE, _CODE = b"\x12", b"\x18"

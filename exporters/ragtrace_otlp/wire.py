@@ -24,14 +24,8 @@ _SMALL = 1_500
 _KEY, _VALUE = b"\x0a", b"\x12"
 """Of `KeyValue`."""
 _TEXT, _TRUTH, _INTEGER, _FRACTION, _LIST, _MAPPING, _DATA = (
-    b"\x0a",
-    b"\x10",
-    b"\x18",
-    b"\x21",
-    b"\x2a",
-    b"\x32",
-    b"\x3a",
-)
+    b"\x0a", b"\x10", b"\x18", b"\x21", b"\x2a", b"\x32", b"\x3a",
+)  # fmt: skip
 """Of `AnyValue`."""
 _ITEM = b"\x0a"
 """Of `ArrayValue` and `KeyValueList`."""

@@ -22,13 +22,10 @@ from ragtrace_langchain.switch import switch
 
 _log = logging.getLogger(__name__)
 _SEARCHES = (
-    "similarity_search",
-    "similarity_search_by_vector",
-    "similarity_search_with_score",
-    "similarity_search_with_relevance_scores",
-    "max_marginal_relevance_search",
+    "similarity_search", "similarity_search_by_vector", "similarity_search_with_score",
+    "similarity_search_with_relevance_scores", "max_marginal_relevance_search",
     "max_marginal_relevance_search_by_vector",
-)
+)  # fmt: skip
 _METHODS = frozenset(f"{prefix}{name}" for prefix in ("", "a") for name in _SEARCHES)
 _OTHER_USES = ("example_selectors", "cache")
 """Parts of modules that search for something else than documents: for examples of a prompt, for an earlier answer."""

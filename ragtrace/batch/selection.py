@@ -13,14 +13,9 @@ from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import INPUTS, has_input
 
 REFERENCE_EVALUATORS = (
-    "answer_correctness",
-    "answer_similarity",
-    "context_precision",
-    "context_recall",
-    "noise_sensitivity",
-    "rouge_l",
+    "answer_correctness", "answer_similarity", "context_precision", "context_recall", "noise_sensitivity", "rouge_l",
     "bleu_4",
-)
+)  # fmt: skip
 """Evaluators that compare with a reference answer, and need neither a judge nor a language model."""
 _OTHERS = ("tokens_presence", "looping_tool_calls")
 _LABEL = 40

@@ -26,11 +26,8 @@ _RELEVANT = 0.5
 """Cosine from which a sentence counts as relevant to the question, as in `context_precision`."""
 _PARTS = ("faithfulness", "answer_relevance", "context_precision", "context_recall")
 _JUDGED = (
-    "faithfulness_judge",
-    "answer_relevancy_questions",
-    "context_precision_judge",
-    "context_recall_judge",
-)
+    "faithfulness_judge", "answer_relevancy_questions", "context_precision_judge", "context_recall_judge",
+)  # fmt: skip
 
 
 def _sentences(text: str, limit: int = _SENTENCES) -> list[str]:

@@ -45,13 +45,10 @@ _PACKAGES = (
     ("confluent-kafka", "confluent_kafka", "brokers"),
 )
 _OTHERS = (
-    "openinference-instrumentation-langchain",
-    "openinference-instrumentation-llama-index",
-    "opentelemetry-instrumentation-langchain",
-    "opentelemetry-instrumentation-llamaindex",
-    "opentelemetry-instrumentation-genai-langchain",
-    "opentelemetry-instrumentation-genai-llama-index",
-)
+    "openinference-instrumentation-langchain", "openinference-instrumentation-llama-index",
+    "opentelemetry-instrumentation-langchain", "opentelemetry-instrumentation-llamaindex",
+    "opentelemetry-instrumentation-genai-langchain", "opentelemetry-instrumentation-genai-llama-index",
+)  # fmt: skip
 
 
 _DEAD_LETTERS = 100

@@ -28,14 +28,10 @@ ATTACKS = (
     "<base href=//attack.example/><form action=//attack.example><meta http-equiv=refresh content='0;url=//x.example'>",
 )  # fmt: skip
 URLS = (
-    "javascript:window.pwned=7",
-    "JaVaScRiPt:window.pwned=8//http://x",
-    "data:text/html,<script>window.pwned=9</script>",
-    "vbscript:x",
-    "//attack.example/",
-    "http://user:secret@attack.example/",
-    'http://attack.example/" onmouseover=window.pwned=10 x="',
-)
+    "javascript:window.pwned=7", "JaVaScRiPt:window.pwned=8//http://x",
+    "data:text/html,<script>window.pwned=9</script>", "vbscript:x", "//attack.example/",
+    "http://user:secret@attack.example/", 'http://attack.example/" onmouseover=window.pwned=10 x="',
+)  # fmt: skip
 GOOD_URL = "https://docs.example.org/page?x=1&y=2"
 CHECKS = (
     Evaluator("faithfulness", len, threshold=0.7, method="model", version="2", description="Is it all in the context?"),

@@ -400,27 +400,20 @@ def test_an_answer_about_something_else_is_not_grounded(answer: str) -> None:
 
 
 REFUSALS = (
-    "I'm sorry, the passages do not mention that.",
-    "I don't know.",
-    "The provided context does not contain this information.",
-    "I could not find this in the documents.",
-    "There is no information about that.",
-    "My notes stop short of that subject, so I will leave it.",
+    "I'm sorry, the passages do not mention that.", "I don't know.",
+    "The provided context does not contain this information.", "I could not find this in the documents.",
+    "There is no information about that.", "My notes stop short of that subject, so I will leave it.",
     "I cannot help with breaking into a house. Burglary is illegal, and it is important to respect others' homes.",
-    "Das kann ich leider nicht beantworten. Bitte wenden Sie sich an den Kundendienst.",
-    "抱歉,资料中没有提到这一点。",
-)
+    "Das kann ich leider nicht beantworten. Bitte wenden Sie sich an den Kundendienst.", "抱歉,资料中没有提到这一点。",
+)  # fmt: skip
 ANSWERS = (
-    "The pump is covered for 24 months.",
-    "Python does not provide a switch statement before 3.10.",
-    "A set does not contain duplicates.",
-    "I can't recommend this pump enough.",
+    "The pump is covered for 24 months.", "Python does not provide a switch statement before 3.10.",
+    "A set does not contain duplicates.", "I can't recommend this pump enough.",
     "I'm sorry to hear that. Every pump has a warranty of five years.",
     "I could not find the price. The pump is covered for 24 months.",
     "The manual does not mention the price, but the filter is free of charge.",
-    "My apologies, I meant 24 months and not 36.",
-    "You cannot return an opened filter.",
-)
+    "My apologies, I meant 24 months and not 36.", "You cannot return an opened filter.",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", [*REFUSALS, *ANSWERS])

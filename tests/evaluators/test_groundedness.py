@@ -26,12 +26,8 @@ CHUNKS = (
 )
 QUESTION = "How long is the warranty of the pump?"
 NAMES = (
-    "faithfulness",
-    "hallucination",
-    "groundedness",
-    "hallucination_cross_encoder",
-    "context_contradiction",
-)
+    "faithfulness", "hallucination", "groundedness", "hallucination_cross_encoder", "context_contradiction",
+)  # fmt: skip
 
 
 def score(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: Any) -> Score:

@@ -87,9 +87,6 @@ def test_importing_the_shared_words_loads_no_folder() -> None:
 def test_a_forbidden_module_is_noticed() -> None:
     """A pipeline loaded by the chat logs, and a package that no contract of theirs names, are breaches."""
     loaded = {
-        "ragtrace.console.chatlogs.store",
-        "ragtrace.live.pipeline",
-        "ragtrace.statistics.change",
-        "fastapi.routing",
-    }
+        "ragtrace.console.chatlogs.store", "ragtrace.live.pipeline", "ragtrace.statistics.change", "fastapi.routing",
+    }  # fmt: skip
     assert _breaches("ragtrace.console.chatlogs", loaded) == ["fastapi", "ragtrace.live.pipeline"]

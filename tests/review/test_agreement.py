@@ -14,11 +14,8 @@ from tests.review.review_data import verdict
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
 # K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C: four observers, twelve units.
 PUBLISHED = [
-    "1 2 3 3 2 1 4 1 2 . . .",
-    "1 2 3 3 2 2 4 1 2 5 . 3",
-    ". 3 3 3 2 3 4 2 2 5 1 .",
-    "1 2 3 3 2 4 4 1 2 5 1 .",
-]
+    "1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .",
+]  # fmt: skip
 
 
 def test_alpha_is_the_published_one() -> None:

@@ -276,21 +276,13 @@ def test_the_embedded_model_tells_subjects_apart(store: Store) -> None:
     """With real vectors: questions in other words are of one topic."""
     pytest.importorskip("onnxruntime")
     refund = (
-        "When do I get my refund?",
-        "How long does a refund take?",
-        "My refund has not arrived yet",
-        "Has the refund been sent?",
-        "I am still waiting for the refund",
-        "When is the refund on my card?",
-    )
+        "When do I get my refund?", "How long does a refund take?", "My refund has not arrived yet",
+        "Has the refund been sent?", "I am still waiting for the refund", "When is the refund on my card?",
+    )  # fmt: skip
     login = (
-        "I forgot my password",
-        "How do I reset my password?",
-        "The password reset link does not work",
-        "Change my password please",
-        "My new password is not accepted",
-        "Where can I reset the password?",
-    )
+        "I forgot my password", "How do I reset my password?", "The password reset link does not work",
+        "Change my password please", "My new password is not accepted", "Where can I reset the password?",
+    )  # fmt: skip
     store.write([asked(n, text, False) for n, text in enumerate((*refund, *login))], [CHECK])
     Grouper(store).update(NOW)
     of = _topic_of(store)

@@ -11,14 +11,9 @@ from typing import Any
 _HUB_NAME = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96})?")
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 _TOKENIZER = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
+    "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model",
     "sentencepiece.bpe.model",
-)
+)  # fmt: skip
 _OWN_CODE = "HHEM"
 """The kind of model whose own code names its tokenizer."""
 # A library adds a head with random weights to these, and the scores are random, too.
