@@ -32,18 +32,9 @@ SEVERITIES = {"page", "ticket", "info"}
 _METRIC = re.compile(r"\bragtrace[_:][a-z0-9_]+\b")
 _SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 _VARIABLE = re.compile(r"\$\{?(\w+)")
-_BUILT_IN = {
-    "__range",
-    "__range_s",
-    "__rate_interval",
-    "__interval",
-    "__field",
-    "__from",
-    "__to",
-    "__data",
-    "__value",
-    "__all",
-}
+_BUILT_IN = {f"__{name}" for name in (
+    "range", "range_s", "rate_interval", "interval", "field", "from", "to", "data", "value", "all",
+)}  # fmt: skip
 ROUTES = {
     "severity=page slo=quality": "pager,review",
     "severity=page slo=safety": "pager,review",

@@ -168,18 +168,9 @@ class Page:
         self._place(panel if decimals is None else panel.decimals(decimals), w, h)
 
     def verdict(
-        self,
-        title: str,
-        text: str,
-        bad: str,
-        good: str,
-        aim: str,
-        *,
-        absent: str,
-        w: int,
-        h: int,
+        self, title: str, text: str, bad: str, good: str, aim: str, *, absent: str, w: int, h: int,
         data_links: Sequence[Any] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Adds a panel with one share and its sparkline, red if the query `bad` has an answer, or if
         `absent` has since there are no evaluations, and green if `good` has; beside it the share that it should have."""
         panel = (
@@ -352,14 +343,8 @@ def annotations() -> list[Any]:
         marks("Pages", RED, firing, "{{alertname}}", "{{app}}/{{env}} {{evaluator}}"),
         marks("New prompt versions", BLUE, deployed(requests, "prompt_version"), "prompt {{prompt_version}}", APP),
         marks("New models", "#B877D9", deployed(requests, "model"), "model {{model}}", APP),
-        marks(
-            "Changed evaluators",
-            YELLOW,
-            versions,
-            "{{evaluator}} version {{version}}",
-            f"{APP} threshold {{{{threshold}}}}",
-        ),
-    ]
+        marks("Changed evaluators", YELLOW, versions, "{{evaluator}} version {{version}}", f"{APP} threshold {{{{threshold}}}}"),
+    ]  # fmt: skip
 
 
 def variables(evaluator: str) -> list[Any]:

@@ -90,16 +90,8 @@ def _info(version: str, *phases: tuple[float, float | None], evaluator: str = "f
 def days() -> list[Scenario]:
     """Returns the cases that take less than four days."""
     return [
-        *_falls(),
-        *_lasting(),
-        *_rulers(),
-        *_calm(),
-        *_blindness(),
-        *_chance(),
-        *_absence(),
-        *_small(),
-        *_service(),
-    ]
+        *_falls(), *_lasting(), *_rulers(), *_calm(), *_blindness(), *_chance(), *_absence(), *_small(), *_service(),
+    ]  # fmt: skip
 
 
 def _tenant(name: str, fails: float) -> list[Events]:
@@ -433,15 +425,8 @@ def _service() -> list[Scenario]:
 def weeks() -> list[Scenario]:
     """Returns the cases that take weeks."""
     weekday, weekend = (5 * DAY, 30, 0.08), (2 * DAY, 10, 0.14)
-    again = [
-        (WEEK + DAY, 10, 0.08),
-        (4, 10, 0.25),
-        (WEEK - 4, 10, 0.08),
-        (4, 10, 0.25),
-        (WEEK - 4, 10, 0.08),
-        (4, 10, 0.25),
-        (20, 10, 0.08),
-    ]
+    fall, between = (4, 10, 0.25), (WEEK - 4, 10, 0.08)
+    again = [(WEEK + DAY, 10, 0.08), fall, between, fall, between, fall, (20, 10, 0.08)]
     second = WEEK + DAY
     decay = [(8 * DAY, 10, 0.06), *((4, 10, 0.06 + 0.14 * i / 51) for i in range(52)), (8 * DAY, 10, 0.2)]
     return [
