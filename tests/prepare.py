@@ -30,14 +30,9 @@ OPTIONAL = {
 
 
 TOOLS = {
-    "promtool": "prometheus",
-    "amtool": "prometheus-alertmanager",
-    "node": "nodejs",
-    "npm": "npm",
-    "pg_ctlcluster": "postgresql",
-    "redis-server": "redis-server",
-    "chromium": "chromium",
-}
+    "promtool": "prometheus", "amtool": "prometheus-alertmanager", "node": "nodejs", "npm": "npm",
+    "pg_ctlcluster": "postgresql", "redis-server": "redis-server", "chromium": "chromium",
+}  # fmt: skip
 """Programs that tests call, and Debian's packages with them."""
 HERE = Path(__file__).parent
 SERVERS = HERE.parent / ".venv-servers"

@@ -69,10 +69,10 @@ def written(command: Callable[[], int]) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        if error.filename is None and error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             raise
         _discard_output()
-        print(f"ragtrace: the output cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"ragtrace: {error.filename or 'the output cannot be written'}: {error.strerror}", file=sys.stderr)
         return 2
 
 

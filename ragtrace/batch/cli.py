@@ -131,8 +131,7 @@ def _eval(options: argparse.Namespace) -> int:
     from ragtrace.batch.reporting.gates import parse_gate
     from ragtrace.batch.run import evaluate
 
-    gates = [parse_gate("--fail-under", text) for text in options.fail_under]
-    plan = _plan(options, gates)
+    plan, gates = _plan(options, [parse_gate("--fail-under", text) for text in options.fail_under])
     keep = options.report is not None or options.junit is not None or bool(gates)
     started = time.time()
     to_stdout = options.out == "-"
@@ -160,8 +159,9 @@ def _eval(options: argparse.Namespace) -> int:
     return 1 if outcome.errors or empty or problems else 0
 
 
-def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
-    """What the options of `eval` ask for. An evaluator that only a gate names is evaluated, too.
+def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> tuple[Plan, list[Gate]]:
+    """What the options of `eval` ask for, and the gates with the names of their evaluators. An evaluator that only a
+    gate names is evaluated, too.
 
     Raises SettingError for an evaluator that does not exist or whose packages are not installed, and for a limit
     outside of its range: all before a row is evaluated."""
@@ -175,12 +175,14 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
     is_auto = options.evaluators == "auto"
     names = [] if is_auto else parse_names(options.evaluators)
     checks = {check.name: check for check in plugins.load_all(names)}
-    required = [gate.name for gate in gates if gate.name not in checks]
-    checks.update((check.name, check) for check in plugins.load_all(required))
+    own = {gate.name: plugins.load(gate.name) for gate in gates if gate.name not in checks}
+    required = [name for name, check in own.items() if check.name not in checks]
+    checks.update((check.name, check) for check in own.values())
+    gates = [dataclasses.replace(gate, name=own[gate.name].name) if gate.name in own else gate for gate in gates]
     for gate in gates:
         check_gate("--fail-under", checks[gate.name], gate)
     requirements.check(list(checks.values()), used)
-    return Plan(
+    plan = Plan(
         path=options.file,
         names=() if is_auto else tuple(dict.fromkeys((*names, *required))),
         required=tuple(required),
@@ -191,6 +193,7 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> Plan:
         fresh=options.fresh,
         settings=used,
     )
+    return plan, gates
 
 
 def _write_results(

@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.console.chatlogs.cli import add_store_option, open_store_of
@@ -96,6 +97,8 @@ def _serve(options: argparse.Namespace) -> int:
     settings = replace(settings, calibration_file=load().calibration_file, policy=load_policy())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of each table that a new store gets
+    for file in filter(None, (options.tls_certificate, options.tls_key)):
+        Path(file).read_bytes()  # uvicorn's error does not name it
     with open_store_of(options, create=options.create) as store, deliver_verdicts(store):
         if _is_empty(store):
             logging.getLogger("ragtrace.console").warning(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtrace.console.options import ConsoleSettings
@@ -152,20 +152,15 @@ class BodyLimit:
         limit = IMPORT_BYTES if scope["path"] in self.longer else BODY_BYTES
         length_header = Headers(scope=scope).get("content-length", "0")
         if not length_header.isdigit() or int(length_header[:20]) > limit:
-            await _too_long(scope, receive, limit)(scope, receive, send)
+            response = answer(Request(scope, receive), 413, *_too_long(limit))
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
             return
         await self.app(scope, _bounded(receive, limit, BODY_SECONDS), send)
 
 
-def _too_long(scope: Scope, receive: Receive, limit: int) -> Response:
-    response = answer(
-        Request(scope, receive),
-        413,
-        "The request is too long",
-        f"A body may have at most {limit} bytes here. Send less.",
-    )
-    response.headers["Connection"] = "close"
-    return response
+def _too_long(limit: int) -> tuple[str, str]:
+    return "The request is too long", f"A body may have at most {limit} bytes here. Send less."
 
 
 def _bounded(receive: Receive, limit: int, seconds: float) -> Receive:
@@ -183,12 +178,7 @@ def _bounded(receive: Receive, limit: int, seconds: float) -> Receive:
         length += len(message.get("body", b""))
         whole = not message.get("more_body", False)
         if length > limit:
-            raise Problem(
-                413,
-                "The request is too long",
-                f"A body may have at most {limit} bytes here. Send less.",
-                {"Connection": "close"},
-            )
+            raise Problem(413, *_too_long(limit), {"Connection": "close"})
         return message
 
     return bounded

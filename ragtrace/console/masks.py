@@ -104,11 +104,12 @@ def _mask_request(trace: Trace, answer: str, documents: tuple[Document, ...]) ->
 
 
 def _mask_facts(facts: Facts) -> Facts:
-    """Facts with the user hidden and free texts masked. Names of applications, models and stages stay."""
+    """Facts with the user hidden and texts masked. Names of applications, models, prompts and stages stay."""
     return replace(
         facts,
         user_id=None if facts.user_id is None else HIDDEN,
         session_id=_mask(facts.session_id),
+        tenant=_mask(facts.tenant),
         name=mask_pii(facts.name),
         tags=tuple(mask_pii(tag) for tag in facts.tags),
         steps=tuple(_mask_value(step) for step in facts.steps),

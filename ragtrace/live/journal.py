@@ -188,7 +188,7 @@ class Journal:
 
 def before(path: Path) -> Path:
     """The file with the lines before those of `path`."""
-    return path.with_name(f"{path.name}.1")
+    return path.parent / f"{path.name}.1"
 
 
 def _finite(value: float | None) -> float | None:

@@ -130,6 +130,8 @@ class DiskBuffer(Buffer):
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, _VERSION):
                 raise OSError(f"it was written by another release (version {version}, not {_VERSION})")
+            if not version and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise OSError("it is another database, not a worker's buffer")
             if not version:  # on a full disk, what was acknowledged must still be sent
                 connection.executescript(_TABLES)
                 connection.execute(f"PRAGMA user_version = {_VERSION}")

@@ -13,8 +13,6 @@ from ragtrace.settings.section import Section, read_secret
 from ragtrace_brokers.address import parse_address
 
 GRPC, HTTP = "127.0.0.1:4317", "127.0.0.1:4318"
-
-
 BODY_BYTES = 20 * 1024 * 1024
 """The longest body of a request, also after decompression."""
 RETRY_SECONDS = 2

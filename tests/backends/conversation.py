@@ -20,11 +20,8 @@ CALLS = (
     Call("order_status", {"number": 17}, "call_order"),
 )
 QUESTIONS = {
-    "agent": "How long is the warranty, and where is order 17?",
-    "chain": "How long does the warranty last?",
-    "failure": "What does the warranty cover?",
-    "query": "How many years is the warranty?",
-    "chat": "How long is the warranty?",
-    "stream": "Is the warranty two years?",
-}
+    "agent": "How long is the warranty, and where is order 17?", "chain": "How long does the warranty last?",
+    "failure": "What does the warranty cover?", "query": "How many years is the warranty?",
+    "chat": "How long is the warranty?", "stream": "Is the warranty two years?",
+}  # fmt: skip
 """By session; `stream` is the second turn of the session of `chat`."""

@@ -172,6 +172,9 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
     assert "10 traces, 10 scores, 10 reviews, 10 feedback, 0 spilled removed" in (report := capsys.readouterr()).out
     assert "not reached: spans" in report.err
+    for days in ("-1", "-0.0001", "nan", "1e400"):
+        assert main(["store", "prune", "--store", "s.db", "--days", days]) == 2
+        assert "store_days" in capsys.readouterr().err
     assert main(["store", "prune", "--store", "s.db", "--bytes", "1G", "--days", "1"]) == 0
     assert "10 traces" in capsys.readouterr().out
     assert main(["store", "prune"]) == 2

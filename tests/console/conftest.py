@@ -134,8 +134,10 @@ def evil_evaluation(number: int = 0) -> Evaluation:
         span_id=number + 1,
         started=STARTED + number,
         duration=1.5,
-        facts=Facts(app=EVIL[:100], model=EVIL[:100], user_id=mail, session_id=EVIL, tags=(f"phone {phone}",)),
-    )
+        facts=Facts(
+            app=EVIL[:100], model=EVIL[:100], user_id=mail, session_id=EVIL, tags=(f"phone {phone}",), tenant=mail,
+        ),
+    )  # fmt: skip
     score = Score("faithfulness", 0.2, "fail", f"{EVIL} says {mail}", evidence=(evidence,), version="1", method="model")
     return Evaluation(trace, (score,), cause="generation")
 

@@ -39,14 +39,9 @@ EVERYBODY, SIGNED_IN, VIEWER, REVIEWER, ADMIN = "everybody", "signed in", "viewe
 NEEDS = {route: role for role, routes in table(__file__, "needs").items() for route in routes}
 SCOPES = {"POST /api/feedback": "feedback", VIEWER: "read", REVIEWER: "review", ADMIN: "admin"}
 PARTS = {
-    "trace_id": TRACE,
-    "name": "faithfulness",
-    "item": "1",
-    "view": "1",
-    "token": "99",
-    "calibration": "1",
+    "trace_id": TRACE, "name": "faithfulness", "item": "1", "view": "1", "token": "99", "calibration": "1",
     "topic": "none",
-}
+}  # fmt: skip
 ROLES = {"stranger": (EVERYBODY,), "viewer": (EVERYBODY, SIGNED_IN, VIEWER)}
 ROLES["reviewer"] = (*ROLES["viewer"], REVIEWER)
 ROLES["admin"] = (*ROLES["reviewer"], ADMIN)

@@ -67,12 +67,8 @@ def test_questions_by_form_and_by_program(console: Console) -> None:
     """Admins add them, with hot keys, close them and open them again; others may not."""
     ada, rob = console.signed_in("ada"), console.signed_in("rob")
     new = {
-        "do": "add",
-        "name": "tone",
-        "text": "How is its tone?",
-        "kind": "category",
-        "categories": "kind = i\nrude\n",
-    }
+        "do": "add", "name": "tone", "text": "How is its tone?", "kind": "category", "categories": "kind = i\nrude\n",
+    }  # fmt: skip
     assert ada.post("/review/questions", data=new).is_redirect
     assert own_questions.load(console.store)[0].categories == (Category("kind", "i"), Category("rude"))
     assert "How is its tone?" in ada.get("/review/queues").text

@@ -86,6 +86,8 @@ def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console)
     assert audit.read(console.store, action="review.submit")[0].detail == {"verdict": "fail", "logs": 2}
     for wrong in ({**form, "trace": []}, {**form, "question": ""}, {**form, "verdict": "good"}):
         assert rob.post("/review/bulk", data=wrong).status_code in (409, 422)
+    partly = rob.post("/review/bulk", data={**form, "trace": [ids[0], "f" * 32]})
+    assert (partly.status_code, "1 logs have it" in partly.text) == (409, True)
     for chosen, count in ((ids[1:2], 1), ([], 3)):
         export = rob.post("/traces/export", data={"trace": chosen, "row": ids})
         rows = [json.loads(line) for line in export.text.splitlines()]

@@ -37,10 +37,8 @@ def test_words_of_a_module_are_read(tmp_path: Path) -> None:
         '"""Whoever reads."""\n# one\n# and told\ndear = 1\nraise ValueError(f"{dear} is none")\nX = r"\\b(?:told) x"\n'
     )
     assert [finding.split(": write")[0] for finding in plain_words.module_findings(module)] == [
-        "1: 'Whoever'",
-        "3: 'told'",
-        "5: 'is none'",
-    ]
+        "1: 'Whoever'", "3: 'told'", "5: 'is none'",
+    ]  # fmt: skip
 
 
 def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:

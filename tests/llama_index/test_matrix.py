@@ -48,14 +48,8 @@ def test_a_column_of_the_matrix(recorded: Recorded) -> None:
     finally:
         instrumentor.uninstrument()
     found = {
-        "question": True,
-        "answer": True,
-        "documents": True,
-        "traces": 1,
-        "expected": 1,
-        "orphans": 0,
-        "spans": 3,
-    }
+        "question": True, "answer": True, "documents": True, "traces": 1, "expected": 1, "orphans": 0, "spans": 3,
+    }  # fmt: skip
     assert look(recorded.spans, CASES["query"]) == {"case": "query", **found}
     missing = look(recorded.named("text_completion"), CASES["query"])
     assert (missing["orphans"], missing["question"], missing["documents"]) == (1, False, False)

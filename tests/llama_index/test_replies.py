@@ -22,15 +22,11 @@ from tests.conftest import Recorded
 from tests.llama_index.cases import ANSWER, QUESTION, Caller, Speaker
 
 SHORT = {
-    "gen_ai.usage.input_tokens": "input",
-    "gen_ai.usage.output_tokens": "output",
-    "llm.token_count.total": "total",
-    "gen_ai.usage.cache_read.input_tokens": "cache_read",
-    "gen_ai.usage.cache_write.input_tokens": "cache_write",
-    "gen_ai.usage.reasoning.output_tokens": "reasoning",
-    "gen_ai.usage.audio.input_tokens": "audio_input",
+    "gen_ai.usage.input_tokens": "input", "gen_ai.usage.output_tokens": "output", "llm.token_count.total": "total",
+    "gen_ai.usage.cache_read.input_tokens": "cache_read", "gen_ai.usage.cache_write.input_tokens": "cache_write",
+    "gen_ai.usage.reasoning.output_tokens": "reasoning", "gen_ai.usage.audio.input_tokens": "audio_input",
     "gen_ai.usage.audio.output_tokens": "audio_output",
-}
+}  # fmt: skip
 
 
 class Reason(Enum):
@@ -79,12 +75,8 @@ RESPONSES = SimpleNamespace(
 )
 ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 7}
 CONVERSE = {
-    "inputTokens": 10,
-    "cacheReadInputTokens": 5,
-    "cacheWriteInputTokens": 3,
-    "outputTokens": 7,
-    "totalTokens": 25,
-}
+    "inputTokens": 10, "cacheReadInputTokens": 5, "cacheWriteInputTokens": 3, "outputTokens": 7, "totalTokens": 25,
+}  # fmt: skip
 CACHED = {"input": 18, "output": 7, "total": 25, "cache_read": 5, "cache_write": 3}
 COHERE = SimpleNamespace(
     tokens=SimpleNamespace(input_tokens=40.0, output_tokens=7.0),

@@ -41,11 +41,8 @@ class Current:
 
 CURRENT = Current()
 MODELS = (
-    toxicity_models,
-    entailment_models,
-    similarity_models,
-    pii_engines,
-)
+    toxicity_models, entailment_models, similarity_models, pii_engines,
+)  # fmt: skip
 
 
 @pytest.fixture

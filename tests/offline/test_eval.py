@@ -366,6 +366,11 @@ def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "below 0.999" in capsys.readouterr().err
     assert main([*arguments, "--fail-under", "hallucination=0.0001"]) == 3
     assert "above 0.0001" in capsys.readouterr().err
+    assert main([*arguments, "--fail-under", "ragtrace.evaluate.groundedness:faithfulness=0.999"]) == 3
+    assert "below 0.999" in capsys.readouterr().err
+    (tmp_path / "a file").touch()
+    assert main([*arguments, "--report", str(tmp_path / "a file")]) == 2
+    assert "a file: File exists" in capsys.readouterr().err
     assert main([*arguments, "--fail-under", "faithfulness=0.1", "--fail-under", "faithfulness=67%"]) == 3
     assert "faithfulness: 4 of 6 rows of small pass, fewer than 67 %" in capsys.readouterr().err
 

@@ -49,6 +49,9 @@ def test_the_written_rules_are_valid_and_say_what_was_chosen(tmp_path: Path) -> 
         (["--pages", "a b"], "--pages"),
         (["--env-pattern", "("], "no regular expression"),
         (["--env-pattern", 'a"b'], "quote"),
+        (["--env-pattern", "prod(?!-old)"], "looks ahead"),
+        (["grafana.example.org"], "address for links"),
+        (["https://g.example", 'https://c/"q'], "address for links"),
     ],
 )
 def test_bad_input_is_refused(

@@ -143,18 +143,9 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     chance = random.Random()
     processes: set[int] = set()
     command = [
-        sys.executable,
-        "-m",
-        "ragtrace",
-        "rescore",
-        "--store",
-        "killed.db",
-        "--evaluators",
-        SLOW,
-        "--ray",
-        "--jobs",
+        sys.executable, "-m", "ragtrace", "rescore", "--store", "killed.db", "--evaluators", SLOW, "--ray", "--jobs",
         "2",
-    ]
+    ]  # fmt: skip
 
     def start() -> subprocess.Popen[bytes]:
         environment = _environment(RESCORE_CALLS=str(calls))

@@ -10,13 +10,9 @@ from ragtrace import semconv
 from tests.conftest import Recorded
 
 _SHORT = {
-    semconv.OP_AGENT: "agent",
-    semconv.OP_WORKFLOW: "workflow",
-    semconv.OP_TOOL: "tool",
-    semconv.OP_RETRIEVAL: "retrieval",
-    semconv.OP_RERANK: "rerank",
-    semconv.OP_TEXT: "completion",
-}
+    semconv.OP_AGENT: "agent", semconv.OP_WORKFLOW: "workflow", semconv.OP_TOOL: "tool",
+    semconv.OP_RETRIEVAL: "retrieval", semconv.OP_RERANK: "rerank", semconv.OP_TEXT: "completion",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,8 @@ def test_sentences_stay_apart() -> None:
     assert pieces("The lid is blue. The filter is white.") == ["The lid is blue.", "The filter is white."]
     text = "The filter is white.\nYou need:\n- a brush\n- warm water\n\nThe lid is blue and needs no care at all."
     assert pieces(text) == [
-        "The filter is white.",
-        "You need:\n- a brush\n- warm water",
-        "The lid is blue and needs no care at all.",
-    ]
+        "The filter is white.", "You need:\n- a brush\n- warm water", "The lid is blue and needs no care at all.",
+    ]  # fmt: skip
 
 
 def test_a_long_list_is_cut() -> None:

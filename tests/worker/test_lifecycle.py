@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.console.chatlogs.store import open_store
 from ragtrace.errors import SettingError
 from ragtrace.settings import load
+from ragtrace.worker.buffer import DiskBuffer
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from tests.otlp.receivers import http_server, plain
@@ -146,6 +148,17 @@ def test_one_worker_has_a_buffer(tmp_path: Path) -> None:
     buffer = str(tmp_path / "buffer.db")
     with running({"buffer": buffer}), pytest.raises(SettingError, match="no other worker"):
         Worker(load_worker({"http": "127.0.0.1:0", "buffer": buffer}), load({"evaluators": "groundedness_lexical"}))
+
+
+def test_a_buffer_is_no_store(tmp_path: Path) -> None:
+    """Whoever takes the one for the other is told, and the file stays as it is."""
+    store, buffer = str(tmp_path / "store.db"), str(tmp_path / "buffer.db")
+    open_store(store).close()
+    DiskBuffer(buffer).close()
+    with pytest.raises(SettingError, match="another database"):
+        DiskBuffer(store)
+    with pytest.raises(SettingError, match="another database"):
+        open_store(buffer)
 
 
 def test_spans_that_pass_are_redacted_where_the_setting_asks_for_it() -> None:

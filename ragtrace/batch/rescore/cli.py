@@ -34,41 +34,24 @@ def add_commands(commands: Any) -> None:
         "rescore", help="evaluate stored logs or spans in a file again, with other evaluators or new versions"
     )
     add = rescore.add_argument
-    add(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
+    add("file", nargs="?", type=Path, metavar="FILE",
         help="spans instead of stored logs: ragtrace's spans_file, OTLP in JSON, Phoenix's spans or MLflow's traces",
-    )
+    )  # fmt: skip
     add_store_option(rescore)
-    add(
-        "--out",
-        default="",
-        metavar="FILE",
+    add("--out", default="", metavar="FILE",
         help="write the scores here, as Parquet or JSON lines by the name (default for spans: standard output)",
-    )
-    add(
-        "--evaluators",
-        default="default",
-        metavar="A,B",
+    )  # fmt: skip
+    add("--evaluators", default="default", metavar="A,B",
         help="names of evaluators, `default` (the default) or `local`",
-    )
+    )  # fmt: skip
     add_log_options(rescore)
     add("--jobs", type=int, default=0, help="the number of processes; 0 (the default) starts one for each core")
-    add(
-        "--ray",
-        nargs="?",
-        const="local",
-        metavar="ADDRESS",
+    add("--ray", nargs="?", const="local", metavar="ADDRESS",
         help="evaluate on a cluster of Ray: HOST:PORT, ray://HOST:PORT or auto; without an address on this machine",
-    )
-    add(
-        "--judge-batch",
-        type=Path,
-        metavar="FILE",
+    )  # fmt: skip
+    add("--judge-batch", type=Path, metavar="FILE",
         help="ask the judge in the provider's batches, which take up to 24 hours; FILE keeps them until the end",
-    )
+    )  # fmt: skip
     add("--yes", action="store_true", help="let the judge spend what the command says that it will cost")
     rescore.set_defaults(run=_rescore)
 

@@ -112,11 +112,10 @@ def _prune(options: argparse.Namespace) -> int:
     from ragtrace import settings
     from ragtrace.console.chatlogs.retention import Retention, prune
 
-    used = settings.load()
-    days = used.store_days if options.days is None else options.days
+    used = settings.load({} if options.days is None else {"store_days": options.days})
     size = used.store_bytes if options.bytes is None else _parse_size(options.bytes)
     with open_store_of(options) as store:
-        removal = prune(store, Retention(days, size))
+        removal = prune(store, Retention(used.store_days, size))
     print(f"ragtrace store prune: {_summary(removal)} removed")
     return 0
 

@@ -26,7 +26,12 @@ _LOCK = 7_236_871_041
 
 def revision(connection: Connection) -> str | None:
     """Returns the migration of the store; None for an empty database."""
-    if not inspect(connection).has_table("alembic_version"):
+    tables = inspect(connection).get_table_names()
+    if "alembic_version" not in tables:
+        if tables and connection.dialect.name == "sqlite":
+            raise SettingError(
+                f"the store {connection.engine.url.database} is another database, such as a worker's buffer"
+            )
         return None
     version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return None if version is None else str(version)

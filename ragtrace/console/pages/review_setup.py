@@ -23,6 +23,7 @@ from ragtrace.console.review import named_queues, own_questions
 from ragtrace.console.review.dataset_export import Options
 from ragtrace.console.review.own_questions import Category, OwnQuestion
 from ragtrace.console.review.verdicts import submit
+from ragtrace.errors import DataError
 
 router = APIRouter()
 _SETUP = "/review/queues"
@@ -142,8 +143,11 @@ def _judge(request: Request, user: User, fields: Mapping[str, str], traces: list
     evaluator, label = fields.get("question", ""), fields.get("verdict", "")
     if not evaluator or not traces:
         raise Problem(422, "Nothing was chosen", "Go back, tick the logs, and choose a question and a verdict.")
-    for trace in traces[: named_queues.MOST]:
-        submit(store_of(request), trace, Review(trace, (Verdict(evaluator, label),)), user.id, merge=True)
+    for done, trace in enumerate(traces[: named_queues.MOST]):
+        try:
+            submit(store_of(request), trace, Review(trace, (Verdict(evaluator, label),)), user.id, merge=True)
+        except DataError as error:
+            raise Problem(409, "Not all have the verdict", f"{done} logs have it, and then: {error}.") from error
     audit.note(request, object=evaluator, verdict=label[:20], logs=len(traces))
     return _back(fields)
 
