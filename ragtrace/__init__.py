@@ -25,15 +25,11 @@ __all__ = [
 
 
 _LATE = {
-    "Runtime": "ragtrace.live.init",
-    "feedback": "ragtrace.live.assessments",
-    "generation": "ragtrace.capture.decorators",
-    "init": "ragtrace.live.init",
-    "request": "ragtrace.capture.manual",
-    "retriever": "ragtrace.capture.decorators",
-    "score": "ragtrace.live.assessments",
+    "Runtime": "ragtrace.live.init", "feedback": "ragtrace.live.assessments",
+    "generation": "ragtrace.capture.decorators", "init": "ragtrace.live.init", "request": "ragtrace.capture.manual",
+    "retriever": "ragtrace.capture.decorators", "score": "ragtrace.live.assessments",
     "tool": "ragtrace.capture.decorators",
-}
+}  # fmt: skip
 
 
 def flush(timeout: float = 10.0) -> bool:

@@ -12,12 +12,10 @@ import jsonschema
 
 FOLDER = Path(__file__).parent / "schemas"
 ATTRIBUTES = {
-    "gen_ai.input.messages": "input-messages",
-    "gen_ai.output.messages": "output-messages",
-    "gen_ai.system_instructions": "system-instructions",
-    "gen_ai.tool.definitions": "tool-definitions",
+    "gen_ai.input.messages": "input-messages", "gen_ai.output.messages": "output-messages",
+    "gen_ai.system_instructions": "system-instructions", "gen_ai.tool.definitions": "tool-definitions",
     "gen_ai.retrieval.documents": "retrieval-documents",
-}
+}  # fmt: skip
 
 
 @functools.cache

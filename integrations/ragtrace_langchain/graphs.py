@@ -83,8 +83,18 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {semconv.OI_GRAPH_NODE: node, semconv.OI_GRAPH_NODE_NAME: node} if isinstance(node, str) else {}
 
 
+def asks_person(root: Run) -> bool:
+    """Returns True for the root of a graph that stopped to ask a person, also where its stream was left then."""
+    if root.parent is not None or root.request.interrupt is None:
+        return False
+    root.answer = root.request.interrupt
+    if _interrupted.get(root.request.session or "", (None,))[0] == root.span.get_span_context():
+        remember_interrupt(root)  # unless it goes on already
+    return True
+
+
 def remember_interrupt(root: Run) -> None:
-    """Remembers a graph that stopped to ask a person: its root, question and what its model saw."""
+    """Remembers a graph that stops to ask a person: its root, question and what its model saw."""
     thread = root.request.session
     if thread is None:
         return

@@ -132,12 +132,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     def _is_recorded_elsewhere(self, run_id: Hashable, parent: Hashable | None) -> bool:
         """Returns True when a handler with other settings records this run or its parent."""
-        for recorder in all_recorders():
-            if recorder is not self._recorder and (
-                recorder.knows(run_id) or (parent is not None and recorder.knows(parent))
-            ):
-                return True
-        return False
+        others = (each for each in all_recorders() if each is not self._recorder)
+        return any(each.knows(run_id) or (parent is not None and each.knows(parent)) for each in others)
 
     # --- chains ----------------------------------------------------------------------------------
     # A request has a dozen of these callbacks and only one root. Internal steps are recognized first, before anything
@@ -239,9 +235,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             cancelled = any(outputs is None or call.key in request.open for call in streams)
             if not cancelled:
                 read_answer(run, outputs)
-            if run.parent is None and request.interrupt is not None:
-                run.answer = request.interrupt
-                graphs.remember_interrupt(run)
+            cancelled = not graphs.asks_person(run) and cancelled
         self._recorder.end(run_id, cancelled=cancelled)
 
     @_quiet
@@ -251,12 +245,15 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.query is None:
             run.query = query_of(kwargs.get("inputs"))
         if conversion.is_control_flow(error):
-            note_interrupt(self._recorder.get(kwargs["parent_run_id"]), kwargs["parent_run_id"], error)
+            root = self._recorder.get(kwargs["parent_run_id"])
+            if root is not None and note_interrupt(root, kwargs["parent_run_id"], error):
+                graphs.remember_interrupt(root)  # now: who leaves the stream here may resume before it is closed
         self._fail(run_id, error)
 
     def _fail(self, run_id: Hashable, error: BaseException) -> None:
+        run = self._recorder.get(run_id)
         if is_cancellation(error):
-            self._recorder.end(run_id, cancelled=True)
+            self._recorder.end(run_id, cancelled=run is None or not graphs.asks_person(run))
         elif conversion.is_control_flow(error):
             self._recorder.end(run_id)
         else:

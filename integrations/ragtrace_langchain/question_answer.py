@@ -80,11 +80,13 @@ def question_text(value: Any) -> str:
     return value if isinstance(value, str) else sendable(value, _MAX_CHARS)
 
 
-def note_interrupt(root: Run | None, above: Hashable, error: BaseException) -> None:
-    """Notes that a root stopped to ask a person, where the run that was interrupted is directly below it. A graph that
-    is called inside, and stops, ends as any other run: its caller goes on."""
-    if root is not None and root.parent is None and root.key == above:
-        root.request.interrupt = _questions_of(error) or root.request.interrupt
+def note_interrupt(root: Run, above: Hashable, error: BaseException) -> bool:
+    """Notes that a root stopped to ask a person, where the run that was interrupted is directly below it; whether it
+    did. A graph that is called inside, and stops, ends as any other run: its caller goes on."""
+    if root.parent is not None or root.key != above:
+        return False
+    root.request.interrupt = _questions_of(error) or root.request.interrupt
+    return root.request.interrupt is not None
 
 
 def _questions_of(error: BaseException) -> str | None:

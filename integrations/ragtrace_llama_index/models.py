@@ -19,21 +19,11 @@ from ragtrace_llama_index import conversion
 from ragtrace_llama_index.blocks import field_of, message_of, raw_calls
 
 _CLASSES = {
-    "OpenAI": "openai",
-    "AzureOpenAI": "azure.ai.openai",
-    "Anthropic": "anthropic",
-    "Bedrock": "aws.bedrock",
-    "BedrockConverse": "aws.bedrock",
-    "Cohere": "cohere",
-    "DeepSeek": "deepseek",
-    "Gemini": "gcp.gemini",
-    "GoogleGenAI": "gcp.gemini",
-    "Groq": "groq",
-    "MistralAI": "mistral_ai",
-    "Ollama": "ollama",
-    "Perplexity": "perplexity",
-    "Vertex": "gcp.vertex_ai",
-}
+    "OpenAI": "openai", "AzureOpenAI": "azure.ai.openai", "Anthropic": "anthropic", "Bedrock": "aws.bedrock",
+    "BedrockConverse": "aws.bedrock", "Cohere": "cohere", "DeepSeek": "deepseek", "Gemini": "gcp.gemini",
+    "GoogleGenAI": "gcp.gemini", "Groq": "groq", "MistralAI": "mistral_ai", "Ollama": "ollama",
+    "Perplexity": "perplexity", "Vertex": "gcp.vertex_ai",
+}  # fmt: skip
 """Providers by the name of LlamaIndex's class, for classes of the same name elsewhere."""
 
 

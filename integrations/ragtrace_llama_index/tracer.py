@@ -315,16 +315,10 @@ def _streams(key: object) -> bool:
 
 
 _EVENTS: dict[str, Callable[[Tracer, Any], None]] = {
-    "LLMPredictStartEvent": Tracer._on_prompt,
-    "LLMStructuredPredictStartEvent": Tracer._on_prompt,
-    "LLMChatStartEvent": Tracer._on_model_start,
-    "LLMCompletionStartEvent": Tracer._on_model_start,
-    "LLMChatInProgressEvent": Tracer._on_model_delta,
-    "LLMCompletionInProgressEvent": Tracer._on_model_delta,
-    "LLMChatEndEvent": Tracer._on_model_end,
-    "LLMCompletionEndEvent": Tracer._on_model_end,
-    "ExceptionEvent": Tracer._on_model_error,
-    "StreamChatDeltaReceivedEvent": Tracer._on_chat_delta,
-    "StreamChatEndEvent": Tracer._on_chat_end,
-    "SpanCancelledEvent": Tracer._on_cancel,
-}
+    "LLMPredictStartEvent": Tracer._on_prompt, "LLMStructuredPredictStartEvent": Tracer._on_prompt,
+    "LLMChatStartEvent": Tracer._on_model_start, "LLMCompletionStartEvent": Tracer._on_model_start,
+    "LLMChatInProgressEvent": Tracer._on_model_delta, "LLMCompletionInProgressEvent": Tracer._on_model_delta,
+    "LLMChatEndEvent": Tracer._on_model_end, "LLMCompletionEndEvent": Tracer._on_model_end,
+    "ExceptionEvent": Tracer._on_model_error, "StreamChatDeltaReceivedEvent": Tracer._on_chat_delta,
+    "StreamChatEndEvent": Tracer._on_chat_end, "SpanCancelledEvent": Tracer._on_cancel,
+}  # fmt: skip

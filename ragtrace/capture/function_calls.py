@@ -340,7 +340,5 @@ def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
 
 
 _READERS: dict[str, Callable[[Recorder, Run, Any], None]] = {
-    semconv.OP_RETRIEVAL: _read_documents,
-    semconv.OP_TOOL: _read_tool_result,
-    semconv.OP_CHAT: _read_reply,
-}
+    semconv.OP_RETRIEVAL: _read_documents, semconv.OP_TOOL: _read_tool_result, semconv.OP_CHAT: _read_reply,
+}  # fmt: skip

@@ -97,12 +97,8 @@ def _media(capture: ContentPolicy, part: MediaPart) -> str:
 
 
 _WRITERS: dict[type, Callable[[ContentPolicy, Any], str]] = {
-    TextPart: _text,
-    ReasoningPart: _reasoning,
-    ToolCallPart: _call,
-    ToolResultPart: _result,
-    MediaPart: _media,
-}
+    TextPart: _text, ReasoningPart: _reasoning, ToolCallPart: _call, ToolResultPart: _result, MediaPart: _media,
+}  # fmt: skip
 
 
 def _data(capture: ContentPolicy, data: str) -> str:

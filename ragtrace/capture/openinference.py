@@ -21,12 +21,10 @@ _MAX_VARIABLES = 10
 _MAX_VARIABLE = 1_000
 """Characters of a prompt's variable: the context is in the messages, too, and there it is whole."""
 _NAMES = {
-    semconv.TOOL_NAME: semconv.OI_TOOL_NAME,
-    semconv.TOOL_CALL_ID: semconv.OI_TOOL_ID,
-    semconv.TOOL_DESCRIPTION: semconv.OI_TOOL_DESCRIPTION,
-    semconv.CONVERSATION_ID: semconv.OI_SESSION,
+    semconv.TOOL_NAME: semconv.OI_TOOL_NAME, semconv.TOOL_CALL_ID: semconv.OI_TOOL_ID,
+    semconv.TOOL_DESCRIPTION: semconv.OI_TOOL_DESCRIPTION, semconv.CONVERSATION_ID: semconv.OI_SESSION,
     semconv.PROMPT_VERSION: semconv.OI_PROMPT_VERSION,
-}
+}  # fmt: skip
 _SEARCHES = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
 _MODEL = {semconv.OP_EMBEDDINGS: semconv.OI_EMBEDDING_MODEL, semconv.OP_RERANK: semconv.OI_RERANK_MODEL}
 

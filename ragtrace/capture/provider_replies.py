@@ -18,14 +18,12 @@ Counts = dict[str, int]
 """Numbers of tokens by OpenTelemetry's attribute, and the total under OpenInference's."""
 
 OI_COUNTS: Mapping[str, str] = {
-    semconv.INPUT_TOKENS: semconv.OI_TOKENS_PROMPT,
-    semconv.OUTPUT_TOKENS: semconv.OI_TOKENS_COMPLETION,
+    semconv.INPUT_TOKENS: semconv.OI_TOKENS_PROMPT, semconv.OUTPUT_TOKENS: semconv.OI_TOKENS_COMPLETION,
     semconv.CACHE_READ_TOKENS: semconv.OI_TOKENS_CACHE_READ,
-    semconv.CACHE_WRITE_TOKENS: semconv.OI_TOKENS_CACHE_WRITE,
-    semconv.REASONING_TOKENS: semconv.OI_TOKENS_REASONING,
+    semconv.CACHE_WRITE_TOKENS: semconv.OI_TOKENS_CACHE_WRITE, semconv.REASONING_TOKENS: semconv.OI_TOKENS_REASONING,
     semconv.AUDIO_INPUT_TOKENS: semconv.OI_TOKENS_AUDIO_INPUT,
     semconv.AUDIO_OUTPUT_TOKENS: semconv.OI_TOKENS_AUDIO_OUTPUT,
-}
+}  # fmt: skip
 USAGE_ATTRIBUTES = tuple(OI_COUNTS)
 """OpenTelemetry's attributes of tokens that can be added up over several model calls."""
 _NAMES: Mapping[str, str] = {
@@ -50,19 +48,14 @@ _APART_FROM_PROMPT = ("cache_read_input_tokens", "cache_creation_input_tokens", 
 _WITHOUT_THOUGHTS = ("candidates_token_count", "candidatesTokenCount")
 """Gemini counts its thoughts apart from the tokens of its candidates."""
 _INPUT_DETAILS = {
-    "cached_tokens": semconv.CACHE_READ_TOKENS,
-    "cache_read": semconv.CACHE_READ_TOKENS,
-    "cache_creation": semconv.CACHE_WRITE_TOKENS,
-    "cache_write_tokens": semconv.CACHE_WRITE_TOKENS,
-    "audio_tokens": semconv.AUDIO_INPUT_TOKENS,
-    "audio": semconv.AUDIO_INPUT_TOKENS,
-}
+    "cached_tokens": semconv.CACHE_READ_TOKENS, "cache_read": semconv.CACHE_READ_TOKENS,
+    "cache_creation": semconv.CACHE_WRITE_TOKENS, "cache_write_tokens": semconv.CACHE_WRITE_TOKENS,
+    "audio_tokens": semconv.AUDIO_INPUT_TOKENS, "audio": semconv.AUDIO_INPUT_TOKENS,
+}  # fmt: skip
 _OUTPUT_DETAILS = {
-    "reasoning_tokens": semconv.REASONING_TOKENS,
-    "reasoning": semconv.REASONING_TOKENS,
-    "audio_tokens": semconv.AUDIO_OUTPUT_TOKENS,
-    "audio": semconv.AUDIO_OUTPUT_TOKENS,
-}
+    "reasoning_tokens": semconv.REASONING_TOKENS, "reasoning": semconv.REASONING_TOKENS,
+    "audio_tokens": semconv.AUDIO_OUTPUT_TOKENS, "audio": semconv.AUDIO_OUTPUT_TOKENS,
+}  # fmt: skip
 # OpenAI and Gemini, whose is a list by modality; OpenAI's Responses API; LangChain
 _OF_INPUT = ("prompt_tokens_details", "promptTokensDetails", "input_tokens_details", "input_token_details")
 _OF_OUTPUT = (

@@ -6,22 +6,12 @@ from ragtrace import semconv
 from ragtrace.capture.content import Attributes
 
 _NAMES = {
-    "azure": "azure.ai.openai",
-    "azure_openai": "azure.ai.openai",
-    "azure_ai": "azure.ai.inference",
-    "azure_inference": "azure.ai.inference",
-    "amazon_bedrock": "aws.bedrock",
-    "bedrock": "aws.bedrock",
-    "bedrock_converse": "aws.bedrock",
-    "gemini": "gcp.gemini",
-    "google_genai": "gcp.gemini",
-    "google_vertexai": "gcp.vertex_ai",
-    "vertex": "gcp.vertex_ai",
-    "mistral": "mistral_ai",
-    "mistralai": "mistral_ai",
-    "ibm": "ibm.watsonx.ai",
-    "xai": "x_ai",
-}
+    "azure": "azure.ai.openai", "azure_openai": "azure.ai.openai", "azure_ai": "azure.ai.inference",
+    "azure_inference": "azure.ai.inference", "amazon_bedrock": "aws.bedrock", "bedrock": "aws.bedrock",
+    "bedrock_converse": "aws.bedrock", "gemini": "gcp.gemini", "google_genai": "gcp.gemini",
+    "google_vertexai": "gcp.vertex_ai", "vertex": "gcp.vertex_ai", "mistral": "mistral_ai", "mistralai": "mistral_ai",
+    "ibm": "ibm.watsonx.ai", "xai": "x_ai",
+}  # fmt: skip
 """OpenTelemetry's names for the providers that a framework calls otherwise."""
 _OPENINFERENCE: dict[str, tuple[str, str | None]] = {
     "openai": ("openai", "openai"),

@@ -6,7 +6,7 @@ threads never wait here, and a fork leaves nothing locked. A race can lose a rem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from ragtrace import semconv
@@ -24,7 +24,7 @@ _CHUNKS = 64
 _RESULTS, _RESULT_CHARS = 20, 32_000
 """Results of tools of a request, the latest, and characters of each."""
 _MORE = 20
-"""Characters of a prompt beside its question that hold nothing."""
+"""Characters of a prompt beside its question, or of a tool's result beside its chunks, that hold nothing."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 
@@ -52,7 +52,7 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     be made of, or where the question is long and may be it."""
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    results = {result: name for name, result in _results(request) if not _is_made_of(result, texts)}
+    results = {result: name for name, result in _results(request, texts) if not _is_made_of(result, texts)}
     pairs = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs]
     if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
@@ -74,24 +74,50 @@ def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[
     return (*chunks, *(d for d in before if not d.source), *others, *(d for d in before if d.source))
 
 
-def _results(request: Request) -> Iterator[tuple[str, str]]:
-    """Names and results of the request's tools, and of those in the messages of its last model call. What a tool that
-    retrieves makes of its chunks is left out."""
-    retrieving = {run.name for run in request.tool_calls if run.documents}
-    above = [retrieval.parent for retrieval in request.retrieved]
-    while above := [run for run in above if run is not None]:
-        retrieving |= {run.name for run in above if run.operation == semconv.OP_TOOL}
-        above = [run.parent for run in above]
+def _results(request: Request, chunks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and results of the request's tools, and of those in the messages of its last model call. Of the result of a
+    tool that retrieved, its chunks are left out; all of it, if a model below it wrote it."""
+    retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
+    writing = _tools_above(request.model_calls) & retrieving
+    own, writers = set(), set()
     for run in request.tool_calls:
-        if run.answer and run.failure is None and run.name not in retrieving:
-            yield run.name, run.answer.strip()
+        text = (run.answer or "").strip()
+        if id(run) in retrieving:
+            own.add(text)
+            text = "" if run.documents or id(run) in writing else _rest(text, chunks)
+        if id(run) in writing:
+            writers.add(run.name)
+        if text and run.failure is None:
+            yield run.name, text
     names: dict[str | None, str] = {}
     for message in request.model_calls[-1].messages if request.model_calls else ():
         for part in message.content if isinstance(message.content, (list, tuple)) else ():
             if isinstance(part, ToolCallPart):
                 names[part.id] = part.name
-            elif isinstance(part, ToolResultPart) and names.get(part.id) not in retrieving:
-                yield names.get(part.id, "tool"), part_text(part).strip()
+            elif isinstance(part, ToolResultPart):
+                name, text = names.get(part.id, "tool"), part_text(part).strip()
+                if name not in writers and text not in own:
+                    yield name, text
+
+
+def _tools_above(runs: Iterable[Run]) -> set[int]:
+    """The ids of the tools in which these runs are."""
+    above = [run.parent for run in runs]
+    tools = set()
+    while above := [run for run in above if run is not None]:
+        tools |= {id(run) for run in above if run.operation == semconv.OP_TOOL}
+        above = [run.parent for run in above]
+    return tools
+
+
+def _rest(result: str, chunks: Sequence[str]) -> str:
+    """What a tool adds to the chunks that its result holds; empty where it holds none, adds no sentence, or prints them
+    as the frameworks' objects are printed."""
+    rest = result
+    for chunk in chunks:
+        rest = rest.replace(chunk.strip(), "")
+    adds = len(rest) < len(result) and len(rest.strip()) > _MORE
+    return rest.strip() if adds and not ("id_=" in rest or "page_content=" in rest) else ""
 
 
 def _prompt(request: Request) -> str:

@@ -111,11 +111,9 @@ def test_tool_shows_arguments_and_result(pages: Pages) -> None:
 def test_retriever_shows_its_documents(pages: Pages) -> None:
     """A retriever's documents are shown with id, text, metadata and, where the framework gives one, score."""
     names = {
-        "agent": "InMemoryVectorStore",
-        "chain": "VectorStoreRetriever",
-        "query": "VectorIndexRetriever",
+        "agent": "InMemoryVectorStore", "chain": "VectorStoreRetriever", "query": "VectorIndexRetriever",
         "stream": "VectorIndexRetriever",
-    }
+    }  # fmt: skip
     for question, name in names.items():
         (retriever,) = pages.traces[question].root.below(f"retrieval {name}")
         assert len(retriever.documents) == 2

@@ -13,11 +13,9 @@ from typing import Any
 # A library's own switch for texts on spans, all on: what cannot be seen cannot be judged.
 SWITCHES = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
-    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
-    "TRACELOOP_TRACE_CONTENT": "true",
-    "TRACELOOP_TELEMETRY": "false",
-    "LANGSMITH_TRACING": "false",
-}
+    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental", "TRACELOOP_TRACE_CONTENT": "true",
+    "TRACELOOP_TELEMETRY": "false", "LANGSMITH_TRACING": "false",
+}  # fmt: skip
 INSTRUMENTORS = {
     ("langchain", "ragtrace"): "ragtrace_langchain:RagtraceLangChainInstrumentor",
     ("langchain", "openinference"): "openinference.instrumentation.langchain:LangChainInstrumentor",

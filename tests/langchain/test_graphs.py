@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import gc
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -24,6 +26,7 @@ from ragtrace import semconv
 from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
+from tests.langchain.test_handler import Fixed
 
 
 @pytest.fixture
@@ -210,6 +213,61 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
     assert (first.links, first.attributes[semconv.OI_OUTPUT]) == ((), text)
     assert [span.attributes[semconv.STATUS] for span in (first,)] == ["waiting"]
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_that_is_left_at_the_question(recorded: Recorded, config: Any, is_async: bool) -> None:
+    """Who reads a stream up to the interrupt, and goes on, has asked once: nothing was cancelled."""
+    config["configurable"] = {"thread_id": f"left-{is_async}"}
+    graph, asked = asking_graph("Send it?"), {"question": "Write to Ada."}
+
+    async def left() -> None:
+        async for chunk in graph.astream(asked, config):
+            if "__interrupt__" in chunk:
+                break
+        await graph.ainvoke(Command(resume="yes"), config)
+
+    if is_async:
+        asyncio.run(left())
+    else:
+        next(chunk for chunk in graph.stream(asked, config) if "__interrupt__" in chunk)
+        graph.invoke(Command(resume="yes"), config)
+    gc.collect()
+    assert sorted((t.query, t.answer, t.facts.waiting, t.facts.cancelled) for t in recorded.traces) == [
+        ("Write to Ada.", "", True, False),
+        ("Write to Ada.", "sent: yes", False, False),
+    ]
+
+
+def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, config: Any) -> None:
+    """And what another call of the same tool returns that retrieved nothing; in the next turn the first one's, too."""
+    from langchain.agents import create_agent
+
+    @tool
+    def product(what: str) -> str:
+        """Finds a product, or its stock."""
+        if what == "stock":
+            return "13 pieces are in Hamburg, and 4 in Kiel."
+        chunk = Fixed(documents=[Document(f"The {what} is covered for 24 months.")]).invoke(what)[0]
+        return f"{chunk.page_content}\nIt costs 240 euros in the shop."
+
+    def call(*wanted: str) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": "product", "args": {"what": w}, "id": f"c-{w}"} for w in wanted])
+
+    model = Model(messages=iter([call("pump", "stock"), AIMessage("Yes."), call("valve"), AIMessage("No.")]))
+    agent = create_agent(model, [product], checkpointer=InMemorySaver())
+    config["configurable"] = {"thread_id": "two turns"}
+    for question in ("Is the pump covered?", "And the valve?"):
+        agent.invoke({"messages": [("user", question)]}, config)
+    first, second = ({d.content for d in trace.documents} for trace in recorded.traces)
+    price, stock = "It costs 240 euros in the shop.", "13 pieces are in Hamburg, and 4 in Kiel."
+    assert first == {"The pump is covered for 24 months.", price, stock}
+    assert second == {
+        "The valve is covered for 24 months.",
+        price,
+        stock,
+        f"The pump is covered for 24 months.\n{price}",
+    }
 
 
 def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, config: Any) -> None:

@@ -167,12 +167,9 @@ def test_a_long_answer_that_is_wrong_keeps_nobody_waiting(monkeypatch: pytest.Mo
     readings: list[int] = []
     read = Reader.read
     monkeypatch.setattr(Reader, "read", lambda self, *given: readings.append(1) or read(self, *given))
-    sentence = "The ferry to the island leaves at {} and takes nine hours. "
-    answer, spans = "", []
-    for number in range(400):
-        start, answer = len(answer), answer + sentence.format(number)
-        spans.append((start, len(answer)))
-    support = reader().assess(Question("When?", answer, spans, ["The museum opens at ten."]))
+    sentences = [f"The ferry to the island leaves at {number} and takes nine hours. " for number in range(100, 500)]
+    spans = [(at, at + len(sentences[0])) for at in range(0, 400 * len(sentences[0]), len(sentences[0]))]
+    support = reader().assess(Question("When?", "".join(sentences), spans, ["The museum opens at ten."]))
     assert support is not None
     assert len(support.statements) == 400
     assert len(readings) < 64 + 80

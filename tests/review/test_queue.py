@@ -184,10 +184,9 @@ def test_new_topics_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = ["How long is the pump covered by the warranty?", "Who pays for returning a filter?"]
     fresh = [
         "Is the warranty of a pump longer than two years? How long is it covered?",
-        "Which colours can the garden bench be ordered in?",
-        "In which colours can I order the garden bench?",
+        "Which colours can the garden bench be ordered in?", "In which colours can I order the garden bench?",
         "Do you ship to Norway on Sundays?",
-    ]
+    ]  # fmt: skip
     assert sorted(topics.farthest(fresh, seen, 5, near, most)) == [1, 3]
 
 

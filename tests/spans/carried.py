@@ -21,12 +21,9 @@ from tests.spans.model_server import ANSWER, FAILING, MODEL, QUESTION, SERVED_MO
 PAGE = Path(__file__).parents[2] / "docs" / "other-tracers.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 TITLES = {
-    "openinference": "OpenInference",
-    "opentelemetry": "OpenTelemetry",
-    "traceloop": "OpenLLMetry",
-    "langfuse": "Langfuse",
-    "mlflow": "MLflow",
-}
+    "openinference": "OpenInference", "opentelemetry": "OpenTelemetry", "traceloop": "OpenLLMetry",
+    "langfuse": "Langfuse", "mlflow": "MLflow",
+}  # fmt: skip
 FRAMEWORKS = {"langchain": "LangChain", "llama_index": "LlamaIndex", "openai": "OpenAI client"}
 PLAIN = {"langchain": "chain", "llama_index": "query", "openai": "call"}
 """The case in which a question is answered once."""

@@ -55,11 +55,9 @@ PACKAGES = {
 }
 SWITCHES = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
-    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
-    "TRACELOOP_TRACE_CONTENT": "true",
-    "TRACELOOP_TELEMETRY": "false",
-    "LANGSMITH_TRACING": "false",
-}
+    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental", "TRACELOOP_TRACE_CONTENT": "true",
+    "TRACELOOP_TELEMETRY": "false", "LANGSMITH_TRACING": "false",
+}  # fmt: skip
 """Texts are switched on wherever a library has a switch."""
 _CUT = 6_000
 """Characters of an attribute that are kept: golden files are read by people."""

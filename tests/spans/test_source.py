@@ -27,19 +27,15 @@ OI = "openinference.instrumentation.langchain"
 CLIENT = "openinference.instrumentation.openai"
 CHAIN = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "24 months."}
 CALL = {
-    "openinference.span.kind": "LLM",
-    "llm.input_messages.0.message.role": "user",
-    "llm.input_messages.0.message.content": "How long?",
-    "llm.output_messages.0.message.role": "assistant",
-    "llm.output_messages.0.message.content": "24 months.",
-    "llm.token_count.prompt": 40,
+    "openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.content": "How long?", "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.content": "24 months.", "llm.token_count.prompt": 40,
     "llm.token_count.completion": 9,
-}
+}  # fmt: skip
 RETRIEVAL = {
-    "openinference.span.kind": "RETRIEVER",
-    "input.value": "How long?",
+    "openinference.span.kind": "RETRIEVER", "input.value": "How long?",
     "retrieval.documents.0.document.content": "The pump is covered for 24 months.",
-}
+}  # fmt: skip
 
 
 @evaluator(needs={"answer"}, threshold=0.5)
@@ -110,10 +106,9 @@ def test_a_span_around_a_workflow_has_its_texts() -> None:
     scope = "opentelemetry.instrumentation.langchain"
     named = {semconv.OPERATION: semconv.OP_AGENT, "gen_ai.agent.name": "LangGraph"}
     texts = {
-        "traceloop.span.kind": "workflow",
-        "traceloop.entity.input": '{"inputs": {"question": "How long?"}}',
+        "traceloop.span.kind": "workflow", "traceloop.entity.input": '{"inputs": {"question": "How long?"}}',
         "traceloop.entity.output": '{"outputs": {"question": "How long?", "answer": "24 months."}}',
-    }
+    }  # fmt: skip
     prompt = '[{"role": "user", "parts": [{"type": "text", "content": "Passages. How long?"}]}]'
     root = application.start("invoke_agent LangGraph", scope, attributes=named)
     inner = application.start("LangGraph.workflow", scope, root, attributes={**named, **texts})
@@ -367,10 +362,8 @@ def test_nothing_raises_in_the_applications_thread() -> None:
     source.on_start(object())  # type: ignore[arg-type]
     source.on_end(object())  # type: ignore[arg-type]
     odd = {
-        "openinference.span.kind": "CHAIN",
-        "input.value": '{"messages": [[[[1]]]]}',
-        "output.value": '{"a": [null]}',
-    }
+        "openinference.span.kind": "CHAIN", "input.value": '{"messages": [[[[1]]]]}', "output.value": '{"a": [null]}',
+    }  # fmt: skip
     application.span("odd", OI, odd)
     application.span("numbers", OI, {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": 7})
     application.span("kind", OI, {"gen_ai.operation.name": ("chat",)})

@@ -13,15 +13,10 @@ from ragtrace.text.redaction import mask_pii
 from tests.row_files import rows, table
 
 PERSONAL = {
-    "Phone": "2065550147",
-    "Mobile": "(0171) 5550 133",
-    "SSN": "536228145",
-    "NHS number": "9434765919",
-    "VIN": "1M8GDM9AXKP042788",
-    "Date of birth": "3 May 1979",
-    "Account number": "4839201748",
+    "Phone": "2065550147", "Mobile": "(0171) 5550 133", "SSN": "536228145", "NHS number": "9434765919",
+    "VIN": "1M8GDM9AXKP042788", "Date of birth": "3 May 1979", "Account number": "4839201748",
     "Home address": "27 Cedar Lane, Portland, OR 97205",
-}
+}  # fmt: skip
 SECRETS = {
     "Password": "tr4vel-Owl!",
     "Passwort": "Regen#Bogen77",

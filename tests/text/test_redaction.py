@@ -106,14 +106,9 @@ VALUES = {
     "github": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
 }
 DRESSES = {
-    "Chinese": "请{}谢谢",
-    "Japanese": "番号は{}です",
-    "Cyrillic": "номер{}конец",
-    "Arabic": "رقم{}رقم",
-    "underscores": "_{}_",
-    "name": "user_{}_x",
-    "assignment": "value={};",
-}
+    "Chinese": "请{}谢谢", "Japanese": "番号は{}です", "Cyrillic": "номер{}конец", "Arabic": "رقم{}رقم",
+    "underscores": "_{}_", "name": "user_{}_x", "assignment": "value={};",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dress", DRESSES, ids=str)

@@ -19,11 +19,9 @@ NOW = 1_790_000_000.0
 DAY = 86_400.0
 CHECK = Evaluator("faithfulness", len, threshold=0.5, method="model", version="1")
 SUBJECTS = {
-    "refund": "refund money card arrived",
-    "parcel": "parcel delivery shipment late",
-    "password": "password login account reset",
-    "warranty": "warranty broken repair covered",
-}
+    "refund": "refund money card arrived", "parcel": "parcel delivery shipment late",
+    "password": "password login account reset", "warranty": "warranty broken repair covered",
+}  # fmt: skip
 """Topics, each with its words."""
 
 

@@ -105,11 +105,9 @@ def make_chain(web: Web) -> Runnable[Any, Any]:
 
 _question: Runnable[Any, Any] = RunnableLambda(lambda state: state["text"])
 BELOW_CHAIN = {
-    "step": "invoke_workflow rag",
-    "retriever": "retrieval Searching",
-    "tool": "execute_tool look_up",
+    "step": "invoke_workflow rag", "retriever": "retrieval Searching", "tool": "execute_tool look_up",
     "model": "chat Asking",
-}
+}  # fmt: skip
 
 
 def consume(chain: Runnable[Any, Any]) -> None:

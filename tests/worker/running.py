@@ -135,11 +135,9 @@ def root(target: Any, trace: int, number: int = 1) -> Any:
 def retriever(target: Any, trace: int, number: int = 2, parent: int = 1) -> Any:
     """A retrieval in OpenInference's words."""
     words = {
-        "openinference.span.kind": "RETRIEVER",
-        "input.value": QUESTION,
-        "retrieval.documents.0.document.id": "d0",
+        "openinference.span.kind": "RETRIEVER", "input.value": QUESTION, "retrieval.documents.0.document.id": "d0",
         "retrieval.documents.0.document.content": "The pump is covered for 24 months from delivery.",
-    }
+    }  # fmt: skip
     result = span(target, number, trace, parent)
     write_attributes(result, words)
     return result

@@ -21,25 +21,17 @@ from tests.worker.running import ANSWER, QUESTION, Running, running, scope, span
 
 CHUNK = 'The pump is covered for 24 months, the "delivery" counts.'
 CLIENT = {
-    "gen_ai.operation.name": "framework",
-    "gen_ai.system": "spring_ai",
-    "spring.ai.kind": "chat_client",
-    "spring.ai.chat.client.stream": "false",
-    "spring.ai.chat.client.conversation.id": "conversation-1",
-}
+    "gen_ai.operation.name": "framework", "gen_ai.system": "spring_ai", "spring.ai.kind": "chat_client",
+    "spring.ai.chat.client.stream": "false", "spring.ai.chat.client.conversation.id": "conversation-1",
+}  # fmt: skip
 ADVISOR = {
-    "gen_ai.operation.name": "framework",
-    "gen_ai.system": "spring_ai",
-    "spring.ai.kind": "advisor",
+    "gen_ai.operation.name": "framework", "gen_ai.system": "spring_ai", "spring.ai.kind": "advisor",
     "spring.ai.advisor.name": "QuestionAnswerAdvisor",
-}
+}  # fmt: skip
 STORE = {
-    "db.operation.name": "query",
-    "db.system": "pg_vector",
-    "spring.ai.kind": "vector_store",
-    "db.vector.query.content": QUESTION,
-    "db.vector.query.top_k": "4",
-}
+    "db.operation.name": "query", "db.system": "pg_vector", "spring.ai.kind": "vector_store",
+    "db.vector.query.content": QUESTION, "db.vector.query.top_k": "4",
+}  # fmt: skip
 MODEL = {
     "gen_ai.operation.name": "chat",
     "gen_ai.system": "openai",

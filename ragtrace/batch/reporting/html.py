@@ -27,11 +27,8 @@ def write_report(analysis: Analysis, folder: str | os.PathLike[str]) -> Path:
 def report(analysis: Analysis) -> str:
     """The page as text. Raises MissingExtraError without jinja2."""
     filters: dict[str, Callable[..., Any]] = {
-        "model_name": model_name,
-        "moment": moment,
-        "number": number,
-        "confusion": _confusion,
-    }
+        "model_name": model_name, "moment": moment, "number": number, "confusion": _confusion,
+    }  # fmt: skip
     return page.render("report.html.j2", filters, _content(analysis))
 
 

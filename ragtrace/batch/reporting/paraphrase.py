@@ -6,29 +6,12 @@ import random
 import re
 
 _CONTRACTIONS = {
-    "what is": "what's",
-    "where is": "where's",
-    "who is": "who's",
-    "how is": "how's",
-    "that is": "that's",
-    "is not": "isn't",
-    "are not": "aren't",
-    "was not": "wasn't",
-    "were not": "weren't",
-    "does not": "doesn't",
-    "do not": "don't",
-    "did not": "didn't",
-    "has not": "hasn't",
-    "have not": "haven't",
-    "will not": "won't",
-    "would not": "wouldn't",
-    "could not": "couldn't",
-    "should not": "shouldn't",
-    "i am": "I'm",
-    "i have": "I've",
-    "we are": "we're",
-    "it is": "it's",
-}
+    "what is": "what's", "where is": "where's", "who is": "who's", "how is": "how's", "that is": "that's",
+    "is not": "isn't", "are not": "aren't", "was not": "wasn't", "were not": "weren't", "does not": "doesn't",
+    "do not": "don't", "did not": "didn't", "has not": "hasn't", "have not": "haven't", "will not": "won't",
+    "would not": "wouldn't", "could not": "couldn't", "should not": "shouldn't", "i am": "I'm", "i have": "I've",
+    "we are": "we're", "it is": "it's",
+}  # fmt: skip
 _LONG = {short.lower(): long for long, short in _CONTRACTIONS.items()}
 _ANY = re.compile(r"(?<![\w'\u2019-])(" + "|".join([*_CONTRACTIONS, *_LONG]) + r")(?![\w'\u2019-])(?=\s+\w)", re.I)
 """Inside a sentence only: a short form cannot end a sentence ("what it's")."""

@@ -130,12 +130,8 @@ def distractor(row: Trace, rng: random.Random, others: Sequence[Document] = ()) 
 
 
 _KINDS: dict[str, Callable[[Trace, random.Random, Sequence[Document]], Trace | None]] = {
-    "typos": typos,
-    "case": case,
-    "paraphrase": reworded,
-    "chunk_order": chunk_order,
-    "distractor": distractor,
-}
+    "typos": typos, "case": case, "paraphrase": reworded, "chunk_order": chunk_order, "distractor": distractor,
+}  # fmt: skip
 KINDS = tuple(_KINDS)
 """The names of all perturbations."""
 

@@ -26,25 +26,11 @@ if TYPE_CHECKING:
 _GROUP = 10_000
 """Lines of a row group of Parquet."""
 COLUMNS: Mapping[str, str] = {
-    "trace_id": "string",
-    "span_id": "string",
-    "started": "float64",
-    "app": "string",
-    "model": "string",
-    "evaluator": "string",
-    "version": "string",
-    "value": "float64",
-    "label": "string",
-    "error": "string",
-    "method": "string",
-    "cause": "string",
-    "failures": "string",
-    "sampling_probability": "float64",
-    "judge": "string",
-    "input_tokens": "int64",
-    "output_tokens": "int64",
-    "cost": "float64",
-}
+    "trace_id": "string", "span_id": "string", "started": "float64", "app": "string", "model": "string",
+    "evaluator": "string", "version": "string", "value": "float64", "label": "string", "error": "string",
+    "method": "string", "cause": "string", "failures": "string", "sampling_probability": "float64", "judge": "string",
+    "input_tokens": "int64", "output_tokens": "int64", "cost": "float64",
+}  # fmt: skip
 """The columns and their types in Arrow's words. `started` is Unix time in seconds, `failures` a list with commas, and
 `cost` is in US dollars."""
 

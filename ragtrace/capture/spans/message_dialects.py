@@ -110,12 +110,7 @@ def mlflow_reply(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 MESSAGE_READERS = (
-    _gen_ai_messages,
-    _openinference_messages,
-    _langfuse_messages,
-    _vercel_messages,
-    _mlflow_messages,
-    _legacy_messages,
-    plain_messages,
-)
+    _gen_ai_messages, _openinference_messages, _langfuse_messages, _vercel_messages, _mlflow_messages,
+    _legacy_messages, plain_messages,
+)  # fmt: skip
 """What reads the messages of a model call in each dialect."""

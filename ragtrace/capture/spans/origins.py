@@ -12,12 +12,9 @@ from ragtrace.capture.spans.texts import first_value, plain
 from ragtrace.text.sanitizer import sendable
 
 _PREFIXES = (
-    dialects.LANGFUSE_TRACE_METADATA,
-    dialects.LANGFUSE_METADATA,
-    dialects.TRACELOOP_PROPERTY,
-    dialects.VERCEL_METADATA,
-    dialects.MLFLOW_TAG,
-)
+    dialects.LANGFUSE_TRACE_METADATA, dialects.LANGFUSE_METADATA, dialects.TRACELOOP_PROPERTY,
+    dialects.VERCEL_METADATA, dialects.MLFLOW_TAG,
+)  # fmt: skip
 
 
 def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:

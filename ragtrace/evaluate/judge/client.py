@@ -303,15 +303,9 @@ class Judge:
         if isinstance(error, ours.NotFoundError):
             return False
         kinds = (
-            TimeoutError,
-            NoReplyError,
-            ours.RateLimitError,
-            ours.Timeout,
-            ours.APIConnectionError,
-            ours.InternalServerError,
-            ours.ServiceUnavailableError,
-            ours.BadGatewayError,
-        )
+            TimeoutError, NoReplyError, ours.RateLimitError, ours.Timeout, ours.APIConnectionError,
+            ours.InternalServerError, ours.ServiceUnavailableError, ours.BadGatewayError,
+        )  # fmt: skip
         return isinstance(error, kinds)
 
     def _reason(self, error: Exception) -> str:
