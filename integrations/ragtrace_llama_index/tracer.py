@@ -31,11 +31,7 @@ class Tracer:
     """Turns the dispatcher's spans and events into the recorder's runs; the keys are LlamaIndex's span ids."""
 
     def __init__(
-        self,
-        recorder: Recorder,
-        dispatcher: Any,
-        active_span: ContextVar[str | None],
-        active_tags: ContextVar[Any],
+        self, recorder: Recorder, dispatcher: Any, active_span: ContextVar[str | None], active_tags: ContextVar[Any]
     ) -> None:
         self.recorder = recorder
         self.nested: set[str] = set()
@@ -168,6 +164,9 @@ class Tracer:
         workflow_steps.leave(run, result)
         sources = conversion.sources_of(result, _documents_by_node(run))
         if sources is not None:
+            # What a model of the request wrote, an answer to a part of the question, supports nothing.
+            written = [text for call in run.request.model_calls if len(text := (call.answer or "").strip()) > 20]
+            sources = [each for each in sources if not any(text in each.content for text in written)] or sources
             if run.parent is None:
                 run.request.sources = sources
             else:  # one of several components of a request of another framework, or by hand

@@ -407,11 +407,7 @@ def test_tools(recorded: Recorded, config: Any) -> None:
     assert recorded.tree() == [
         (
             "invoke_workflow agent",
-            [
-                ("chat GenericFakeChatModel", []),
-                ("execute_tool look_up", []),
-                ("chat GenericFakeChatModel", []),
-            ],
+            [("chat GenericFakeChatModel", []), ("execute_tool look_up", []), ("chat GenericFakeChatModel", [])],
         )
     ]
     (span,) = recorded.named("execute_tool")

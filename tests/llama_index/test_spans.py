@@ -136,12 +136,7 @@ def whole(recorded: Recorded) -> list[Any]:
         children = [s for s in recorded.spans if (s.parent.span_id if s.parent else None) == parent]
         children.sort(key=lambda s: s.start_time or 0)
         return [
-            (
-                s.name,
-                s.kind.name,
-                {k: value(v) for k, v in (s.attributes or {}).items()},
-                below(s.context.span_id),
-            )
+            (s.name, s.kind.name, {k: value(v) for k, v in (s.attributes or {}).items()}, below(s.context.span_id))
             for s in children
         ]
 
@@ -175,15 +170,7 @@ def test_metadata_only(recorded: Recorded) -> None:
     instrumentor = RagtraceLlamaIndexInstrumentor()
     instrumentor.instrument(tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer)
     try:
-        for name in (
-            "query",
-            "query_stream",
-            "stream_chat",
-            "react_agent",
-            "workflow",
-            "reranker",
-            "model_fails",
-        ):
+        for name in ("query", "query_stream", "stream_chat", "react_agent", "workflow", "reranker", "model_fails"):
             recorded.clear()
             CASES[name].run()
             (trace,) = recorded.traces
@@ -213,10 +200,7 @@ def test_embeddings_and_index(instrumented: Recorded) -> None:
         ("embeddings embedder-1", []),
         (
             "invoke_workflow RetrieverQueryEngine",
-            [
-                ("retrieval VectorIndexRetriever", [("embeddings embedder-1", [])]),
-                ("text_completion speaker-1", []),
-            ],
+            [("retrieval VectorIndexRetriever", [("embeddings embedder-1", [])]), ("text_completion speaker-1", [])],
         ),
     ]
     assert len(instrumented.traces) == 1
@@ -259,11 +243,7 @@ def test_reranker(instrumented: Recorded) -> None:
     told = attributes(rerank)
     assert rerank.name == "rerank Rerank"
     assert told["openinference.span.kind"] == "RERANKER"
-    assert (told["reranker.query"], told["reranker.model_name"], told["reranker.top_k"]) == (
-        QUESTION,
-        "cross-1",
-        1,
-    )
+    assert (told["reranker.query"], told["reranker.model_name"], told["reranker.top_k"]) == (QUESTION, "cross-1", 1)
     assert [told[f"reranker.input_documents.{i}.document.score"] for i in (0, 1)] == [0.9, 0.8]
     assert told["reranker.output_documents.0.document.id"] == "n1"
     (trace,) = instrumented.traces

@@ -295,8 +295,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["content_that_is_no_text", "ten_megabytes", "score_that_is_no_number", "lone_surrogates", "nul_bytes"],
+    "name", ["content_that_is_no_text", "ten_megabytes", "score_that_is_no_number", "lone_surrogates", "nul_bytes"]
 )
 def test_odd_input_is_sent(instrumented: Recorded, name: str) -> None:
     """Whatever a request holds, its spans can be encoded, hold no NUL and stay small."""

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.base.response.schema import Response
 from llama_index.core.llms import ChatMessage, ChatResponse
 from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.query_engine import CustomQueryEngine
+from llama_index.core.schema import TextNode
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import (
     Context,
@@ -374,3 +377,15 @@ def test_documents_of_two_tools(instrumented: Recorded) -> None:
 
     run(Both, query=QUESTION)
     assert {document.id for document in instrumented.traces[0].documents} == {"n0", "n1", "n3", "n4"}
+
+
+def test_what_a_model_wrote_is_no_document(instrumented: Recorded) -> None:
+    """The answer to a part of the question, which SubQuestionQueryEngine passes on as a node."""
+
+    class Parts(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> Any:
+            part = TextNode(text=f"Sub question: how long?\nResponse: {engine().query(query_str)}")
+            return Response(ANSWER, source_nodes=scored([part, *NODES]))
+
+    Parts().query(QUESTION)
+    assert tuple(document.id for document in instrumented.traces[0].documents) == IDS

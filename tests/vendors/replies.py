@@ -77,11 +77,7 @@ def _openai_reason(reply: Reply) -> str:
 
 
 def _openai_call(call: Call) -> Json:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
-    }
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
 
 
 def openai_chat(reply: Reply) -> Json:

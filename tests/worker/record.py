@@ -18,9 +18,7 @@ from google.protobuf import json_format
 from tests.otlp.receivers import http_server
 
 HERE = Path(__file__).parent
-SENDERS = {
-    "vercel-ai": ["node", str(HERE / "senders" / "vercel_ai.mjs")],
-}
+SENDERS = {"vercel-ai": ["node", str(HERE / "senders" / "vercel_ai.mjs")]}
 CASES = ("call", "tool", "stream", "error")
 
 

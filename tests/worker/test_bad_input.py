@@ -27,16 +27,7 @@ from ragtrace.errors import SettingError
 from ragtrace.worker import grpc_receiver, http_receiver, intake, open_traces
 from tests.otlp.certificates import make_certificate
 from tests.otlp.receivers import http_server
-from tests.worker.running import (
-    Running,
-    is_balanced,
-    request_of,
-    retriever,
-    root,
-    running,
-    scope,
-    span,
-)
+from tests.worker.running import Running, is_balanced, request_of, retriever, root, running, scope, span
 
 _EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _GOOD = request_of(1).SerializeToString()

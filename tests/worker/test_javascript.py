@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(
         shutil.which("node") is None or not (SENDERS / "node_modules").is_dir(),
         reason="node or OpenTelemetry's SDK for JavaScript is not installed: npm install in tests/worker/senders",
-    ),
+    )
 ]
 
 

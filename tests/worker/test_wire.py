@@ -115,10 +115,7 @@ def test_what_came_leaves_untouched(behind: str, monkeypatch: pytest.MonkeyPatch
     before = _parts(_with_everything())
     if behind == "grpc":
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    with (
-        grpc_server() as (url, over_grpc),
-        running(behind=url if behind == "grpc" else "") as run,
-    ):
+    with grpc_server() as (url, over_grpc), running(behind=url if behind == "grpc" else "") as run:
         assert run.post(_with_everything().SerializeToString())[0] == 200
         run.wait(lambda s: s.sent == 4)
         received = over_grpc if behind == "grpc" else run.received
