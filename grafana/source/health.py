@@ -45,13 +45,13 @@ def _trust(page: Page) -> None:
     )
     page.number(
         "Weight check",
-        "What the evaluated requests stand for / requests. Near 1: the weighted figures can be trusted. Metric: " "`ragtrace_evaluation_weight_total`",
+        "What the evaluated requests stand for / requests. Near 1: the weighted figures can be trusted. Metric: `ragtrace_evaluation_weight_total`",
         f"max(sum by (evaluator) (increase(ragtrace_evaluation_weight_total{{{M}}}[$__range]))) / (sum(increase(ragtrace_requests_total{{{M}}}[$__range])) > 0)",
         "percentunit", ((None, RED), (0.7, YELLOW), (0.85, GREEN), (1.2, YELLOW), (1.5, RED)),
     )  # fmt: skip
     page.number(
         "Effective samples, 6 hours",
-        f"Of the worst application: fewer than {LEAST} are too few for a verdict on its quality. Metric: " "`ragtrace:evaluations6h`",
+        f"Of the worst application: fewer than {LEAST} are too few for a verdict on its quality. Metric: `ragtrace:evaluations6h`",
         f'min(ragtrace:evaluations6h{{{T},group=""}})', EVALUATIONS, ((None, RED), (LEAST, YELLOW), (200, GREEN)), decimals=0,
         links=[runbook("RagtraceMissing")],
     )  # fmt: skip
@@ -140,20 +140,20 @@ def _exports_and_review(page: Page) -> None:
     agreed = 'ragtrace_review_agreement{evaluator=~"$evaluator",bound="%s",figure="%s"}'
     page.lines(
         "Agreement with reviewers",
-        "Cohen's kappa of each evaluator with people, over 30 days, weighted to the whole traffic; the lower bound is " "dashed. Below 0.4 its alerts are guesses. Needs the console's metrics. Metric: `ragtrace_review_agreement`",
+        "Cohen's kappa of each evaluator with people, over 30 days, weighted to the whole traffic; the lower bound is dashed. Below 0.4 its alerts are guesses. Needs the console's metrics. Metric: `ragtrace_review_agreement`",
         [(f"max by (evaluator) ({agreed % ('estimate', 'kappa')})", "{{evaluator}}"), (f"max by (evaluator) ({agreed % ('lower', 'kappa')})", "{{evaluator}} at least")],
         "none", ((None, RED), (0.4, YELLOW), (0.6, GREEN)), w=8, low=None, high=1, line=True, bounds="at least",
         links=[link("Agreement, in the console", "${chatlog_url}/agreement")],
     )  # fmt: skip
     page.lines(
         "Failures that people confirm",
-        "Precision (of what an evaluator fails, people fail so much) and recall (of what people fail, it finds so much), " "over 30 days. Needs the console's metrics. Metric: `ragtrace_review_agreement`",
+        "Precision (of what an evaluator fails, people fail so much) and recall (of what people fail, it finds so much), over 30 days. Needs the console's metrics. Metric: `ragtrace_review_agreement`",
         [(f"max by (evaluator) ({agreed % ('estimate', figure)})", "{{evaluator}} " + figure) for figure in ("precision", "recall")],
         "percentunit", w=8, high=1, links=[link("Evaluators, in the console", "${chatlog_url}/evaluators")],
     )  # fmt: skip
     page.lines(
         "Waiting for review",
-        "Logs that were picked and that nobody has judged yet, by why they were picked. Needs the console's " "metrics, scraped with a token. Metric: `ragtrace_review_items`",
+        "Logs that were picked and that nobody has judged yet, by why they were picked. Needs the console's metrics, scraped with a token. Metric: `ragtrace_review_items`",
         [('sum by (reason) (ragtrace_review_items{state="open"})', "{{reason}}")], LOGS, stacked=True, w=8,
         links=[link("Review, in the console", "${chatlog_url}/review")],
     )  # fmt: skip
@@ -165,7 +165,7 @@ def _topics(page: Page) -> None:
     failures = 'max by (topic) (ragtrace_topic_failure_ratio{bound="%s"})'
     page.lines(
         "Questions that fail, by topic",
-        "Share of failures of the last 24 hours, by the main evaluator; the five topics whose lower bound is highest. " "Needs the console's metrics. Metric: `ragtrace_topic_failure_ratio`",
+        "Share of failures of the last 24 hours, by the main evaluator; the five topics whose lower bound is highest. Needs the console's metrics. Metric: `ragtrace_topic_failure_ratio`",
         [(f"topk(5, {failures % 'lower'}) * 0 + on (topic) {failures % 'estimate'}", "{{topic}}")], "percentunit", BAD_HIGH, w=8,
         high=1, links=[which],
     )  # fmt: skip
@@ -175,7 +175,7 @@ def _topics(page: Page) -> None:
     )  # fmt: skip
     page.lines(
         "Knowledge gaps by topic",
-        "Requests of the last 24 hours to which the retrieval found nothing that answers; five topics. Metric: " "`ragtrace_topic_gaps`",
+        "Requests of the last 24 hours to which the retrieval found nothing that answers; five topics. Metric: `ragtrace_topic_gaps`",
         [("topk(5, max by (topic) (ragtrace_topic_gaps))", "{{topic}}")], "none", w=8,
         links=[link("Knowledge gaps, in the console", "${chatlog_url}/questions/gaps?range=24h")],
     )  # fmt: skip

@@ -98,7 +98,7 @@ def _worst(page: Page) -> None:
     passes = f"1 - {rate()} and on (app, env, evaluator) {worst}"
     page.verdict(
         "Worst application now",
-        "Share of answers that pass in the last hour (six, with fewer than 30 effective evaluations), of the application " "that is farthest beyond its objective, or beyond what is usual at this hour where it has none. Red: more than " "chance explains, or no evaluations. Metric: `ragtrace:fails1h`",
+        "Share of answers that pass in the last hour (six, with fewer than 30 effective evaluations), of the application that is farthest beyond its objective, or beyond what is usual at this hour where it has none. Red: more than chance explains, or no evaluations. Metric: `ragtrace:fails1h`",
         f"{passes} and on (app, env, evaluator) ({surely})", f"{passes} unless on (app, env, evaluator) ({surely})",
         f"1 - {limit()} and on (app, env, evaluator) {worst}", absent=f"0 * absent({recent('evaluations')} > 0)", w=6, h=6,
         data_links=to_answers(),
@@ -113,7 +113,7 @@ def _applications(page: Page) -> None:
     )
     page.columns(
         "Applications, worst first",
-        "Failing share of the last hour (six, with fewer than 30 effective evaluations) with its 95 % bounds and effective " "evaluations n, beside what the objective allows, or else what is usual at this hour and 3 points. Bad: beyond what " "chance explains. No data: evaluated before, and not now. People: the share that they would fail (the console's metric). Metric: `ragtrace:fails1h`",
+        "Failing share of the last hour (six, with fewer than 30 effective evaluations) with its 95 % bounds and effective evaluations n, beside what the objective allows, or else what is usual at this hour and 3 points. Bad: beyond what chance explains. No data: evaluated before, and not now. People: the share that they would fail (the console's metric). Metric: `ragtrace:fails1h`",
         {**APPLICATION, "evaluator": "evaluator"},
         [Column("state", f"{by_app(state)} or {by_app(silent)}", states(STATES)), Column("fails", by_app(rate())), Column("at least", by_app(bound("-"))), Column("at most", by_app(bound("+"))), Column("n", by_app(recent("evaluations")), COUNT), Column("may fail", by_app(limit())), Column("usual", by_app(f"{EXPECTED}{{{ALL}}}")), Column("people", by_app(f"0 * {EXPECTED}{{{ALL}}} + on (app, evaluator) group_left () " 'max by (app, evaluator) (ragtrace_true_failure_ratio{bound="estimate"})')), Column("budget left, 7 days", by_app(left)), Column("fallen since", f"min by (app, env, evaluator) ({RISE}{{{T}}} and ignoring (size) {INCIDENT}{{{T}}}) * 1000", SINCE)],
         w=24, h=6, sort="fails",
@@ -133,7 +133,7 @@ def _groups(page: Page) -> None:
     samples = f"({weight} ^ 2 / ({summed('weight_squared', DECIDED)} > 0))"
     page.columns(
         "Which group: models and prompt versions, last hour",
-        "Failing share by application, model and prompt version, with its 95 % bounds and effective evaluations n. Sorted " "by the lower bound, so that few evaluations are not the worst. Metric: `ragtrace_evaluation_weight_total`",
+        "Failing share by application, model and prompt version, with its 95 % bounds and effective evaluations n. Sorted by the lower bound, so that few evaluations are not the worst. Metric: `ragtrace_evaluation_weight_total`",
         {**APPLICATION, "evaluator": "evaluator", "model": "model", "prompt_version": "prompt version"},
         [Column("fails", rate), Column("at least", wilson(rate, samples, "-")), Column("at most", wilson(rate, samples, "+")), Column("n", samples, COUNT)],
         w=14, h=7, sort="at least",
@@ -145,7 +145,7 @@ def _causes(page: Page) -> None:
     counted = f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[1h])"
     page.columns(
         "Main causes of bad answers, last hour",
-        "Share of each application's bad answers by cause, and how many requests an hour that are; both weighted by 1/p. " "`answered_without_context`, `nothing_retrieved` and `irrelevant_context` are retrieval's. Metric: `ragtrace_failure_cause_weight_total`",
+        "Share of each application's bad answers by cause, and how many requests an hour that are; both weighted by 1/p. `answered_without_context`, `nothing_retrieved` and `irrelevant_context` are retrieval's. Metric: `ragtrace_failure_cause_weight_total`",
         {**APPLICATION, "cause": "cause"},
         [Column("share", f"sum by (app, env, cause) ({counted}) / on (app, env) group_left () " f"(sum by (app, env) ({counted}) > 0) > 0", {"custom.cellOptions": {"type": "gauge", "mode": "basic"}, "min": 0, "max": 1}), Column("requests an hour", f"sum by (app, env, cause) ({counted}) > 0", COUNT)],
         w=10, h=7, sort="requests an hour",
@@ -154,22 +154,24 @@ def _causes(page: Page) -> None:
 
 
 def _changes(page: Page) -> None:
-    def first(metric: str, label: str, what: str) -> str:
+    def first(metric: str, labels: str, what: str) -> str:
         """Returns the query of when a value of a label was first there, unless it was there from the beginning."""
-        times = f'min_over_time(timestamp({metric}{{{S},{label}!=""}})[$__range:5m]) * 1000'
-        value = f'label_join({times}, "value", "", "{label}")'
+        new = "".join(f',{label}!=""' for label in labels.split())
+        joined = ", ".join(f'"{label}"' for label in labels.split())
+        times = f"min_over_time(timestamp({metric}{{{S}{new}}})[$__range:5m]) * 1000"
+        value = f'label_join({times}, "value", " ", {joined})'
         row = f'label_replace({value}, "what", "{what}", "app", ".*")'
         return f"min by (app, env, what, value) ({row}) > (time() - $__range_s + 600) * 1000"
 
     changes = (
         ("ragtrace_requests_total", "prompt_version", "prompt version"),
         ("ragtrace_requests_total", "model", "model"),
-        ("ragtrace_evaluator_info", "version", "evaluator's version"),
+        ("ragtrace_evaluator_info", "evaluator version", "evaluator"),
         ("ragtrace_build_info", "version", "ragtrace"),
     )
     page.columns(
         "What changed",
-        "Prompt versions, models and evaluators' versions that are new in the time shown, the latest first. " "Metric: `ragtrace_requests_total`",
+        "Prompt versions, models, and versions of evaluators and of ragtrace that are new in the time shown, the latest first. Metric: `ragtrace_requests_total`",
         {**APPLICATION, "what": "what", "value": "value"}, [Column("since", " or ".join(first(*each) for each in changes), SINCE)],
         w=10, h=7, sort="since", none="nothing changed",
     )  # fmt: skip
@@ -183,7 +185,7 @@ def _instances(page: Page) -> None:
     errors, fails = total("requests", f'{M},status="error"'), total("evaluation_weight", f'{E},verdict="fail"')
     page.columns(
         "Which instance, last hour",
-        "Requests, and the shares of them that end in an error and whose answers fail the chosen evaluators, by cluster and " "instance as Prometheus names them. Metric: `ragtrace_requests_total`",
+        "Requests, and the shares of them that end in an error and whose answers fail the chosen evaluators, by cluster and instance as Prometheus names them. Metric: `ragtrace_requests_total`",
         {**APPLICATION, "cluster": "cluster", "instance": "instance"},
         [Column("requests", requests, COUNT), Column("errors", f"({errors} or 0 * {requests}) / {requests}"), Column("fails", f"({fails} or 0 * {decided}) / {decided}")],
         w=14, h=7, sort="fails",

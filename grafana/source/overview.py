@@ -55,7 +55,7 @@ def _quality(page: Page) -> None:
     samples = f"({whole} ^ 2 / ({squares} > 0))"
     page.lines(
         "Failing share with its bounds, 6 hours",
-        "Estimate and, dashed, its 95 % bounds (Wilson on Kish's effective samples). Wide bounds: few evaluations. Metric: " "`ragtrace_evaluation_weight_total`",
+        "Estimate and, dashed, its 95 % bounds (Wilson on Kish's effective samples). Wide bounds: few evaluations. Metric: `ragtrace_evaluation_weight_total`",
         [(rate, APP), (wilson(f"({rate})", samples, "+"), f"{APP} at most"), (wilson(f"({rate})", samples, "-"), f"{APP} at least")],
         "percentunit", axis_limit=0.2, bounds=" at (most|least)$", data_links=to_answers(evaluator="${evaluator}"),
     )  # fmt: skip

@@ -49,7 +49,7 @@ def _numbers(page: Page) -> None:
     )  # fmt: skip
     page.number(
         "Failures that retrieval caused, worst application",
-        "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks, weighted by 1/p. " "Metric: `ragtrace_failure_cause_weight_total`",
+        "Of the bad answers whose cause is known, the share that had nothing retrieved or irrelevant chunks, weighted by 1/p. Metric: `ragtrace_failure_cause_weight_total`",
         worst(share(f'increase(ragtrace_failure_cause_weight_total{{{M},cause=~"answered_without_context|nothing_retrieved|irrelevant_context"}}[$__range])', f"increase(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[$__range])")),
         "percentunit", w=6, legend=APP,
     )  # fmt: skip
@@ -93,13 +93,13 @@ def _scores_and_causes(page: Page) -> None:
     )
     page.lines(
         "Causes of bad answers",
-        "Bad answers an hour by cause, weighted by 1/p. `answered_without_context`, `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: " "`ragtrace_failure_cause_weight_total`",
+        "Bad answers an hour by cause, weighted by 1/p. `answered_without_context`, `irrelevant_context` and `nothing_retrieved` are retrieval's. Metric: `ragtrace_failure_cause_weight_total`",
         [(f"sum by (cause) (rate(ragtrace_failure_cause_weight_total{{{M},{BAD}}}[30m])) * 3600", "{{cause}}")], AN_HOUR,
         stacked=True, aside=True,
     )  # fmt: skip
     page.lines(
         "Retrieval failed, generation failed",
-        "Failed evaluations an hour, not weighted: where the context itself failed, and where the answer did though the context did " "not. Metric: `ragtrace_evaluation_failures_total`",
+        "Failed evaluations an hour, not weighted: where the context itself failed, and where the answer did though the context did not. Metric: `ragtrace_evaluation_failures_total`",
         [(f'sum by (app, env, evaluator, kind) (rate(ragtrace_evaluation_failures_total{{{T},kind=~"retrieval|generation"}}[30m])) * 3600', f"{APP} {{{{evaluator}}}} {{{{kind}}}}")],
         AN_HOUR, dashed=" generation$",
     )  # fmt: skip

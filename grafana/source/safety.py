@@ -49,7 +49,7 @@ def _shares(page: Page) -> None:
 
     page.number(
         "Answers with a secret",
-        "Evaluated answers that held a key, a token or a password, of the worst application. Metric: " "`ragtrace_evaluations_total`",
+        "Evaluated answers that held a key, a token or a password, of the worst application. Metric: `ragtrace_evaluations_total`",
         f'topk(1, sum by (app, env) (increase(ragtrace_evaluations_total{{{M},evaluator="sensitive_data_leakage",verdict="fail"}}[$__range])))',
         ANSWERS, ((None, GREEN), (0.5, RED)), w=6, decimals=0, legend=APP,
         data_links=to_answers(evaluator="sensitive_data_leakage"), links=[runbook("RagtraceSecretLeaked")],
@@ -72,19 +72,19 @@ def _checks(page: Page) -> None:
     checks = M + f',evaluator=~"{UNSAFE}"'
     page.lines(
         "Failing share by check",
-        "Share of answers that fail a safety check, weighted by 1/p, in two hours. Metric: " "`ragtrace_evaluation_weight_total`",
+        "Share of answers that fail a safety check, weighted by 1/p, in two hours. Metric: `ragtrace_evaluation_weight_total`",
         [(share(weighted(checks, 'verdict="fail"', "2h"), weighted(checks, DECIDED, "2h"), "app, env, evaluator"), f"{APP} {{{{evaluator}}}}")],
         "percentunit", BAD_HIGH, data_links=to_answers(), aside=True, dashed=" (toxicity|critic|fairness|sexism|stereotypes)",
     )  # fmt: skip
     page.lines(
         "Where leaks come from",
-        "Leaking answers in the hour before, weighted by 1/p, by origin: from the chunks (clean the index) or from the model. Metric: " "`ragtrace_failure_cause_weight_total`",
+        "Leaking answers in the hour before, weighted by 1/p, by origin: from the chunks (clean the index) or from the model. Metric: `ragtrace_failure_cause_weight_total`",
         [(f'sum by (app, env, cause) (increase(ragtrace_failure_cause_weight_total{{{M},cause=~"leak_.+"}}[1h]))', f"{APP} {{{{cause}}}}")],
         AN_HOUR, dashed=" leak_by_model$", links=[runbook("RagtraceUnsafeAnswers")],
     )  # fmt: skip
     page.lines(
         "Refusals",
-        "Answers that refused in the hour before, weighted by 1/p: rightly, for the chunks did not hold the answer, or wrongly. " "Metric: `ragtrace_failure_cause_weight_total`",
+        "Answers that refused in the hour before, weighted by 1/p: rightly, for the chunks did not hold the answer, or wrongly. Metric: `ragtrace_failure_cause_weight_total`",
         [(f'sum by (app, env, cause) (increase(ragtrace_failure_cause_weight_total{{{M},cause=~".+_refusal"}}[1h]))', f"{APP} {{{{cause}}}}")],
         AN_HOUR, dashed=" wrong_refusal$",
     )  # fmt: skip
@@ -99,7 +99,7 @@ def _table(page: Page) -> None:
     samples = f"({weight} ^ 2 / (sum by ({by}) ({failed.format('weight_squared', DECIDED)}) > 0))"
     page.columns(
         "Failures by application and check",
-        "Share of answers that fail in the time shown, weighted by 1/p, with its 95 % bounds and effective evaluations n. " "Metric: `ragtrace_evaluation_weight_total`",
+        "Share of answers that fail in the time shown, weighted by 1/p, with its 95 % bounds and effective evaluations n. Metric: `ragtrace_evaluation_weight_total`",
         {"app": "application", "env": "environment", "evaluator": "check"},
         [Column("fails", f"({fails} / {weight}) > 0"), Column("at least", f"{wilson(f'({fails} / {weight})', samples, '-')} and {fails} > 0"), Column("at most", f"{wilson(f'({fails} / {weight})', samples, '+')} and {fails} > 0"), Column("n", f"{samples} and {fails} > 0", COUNT)],
         w=12, h=8, sort="fails",

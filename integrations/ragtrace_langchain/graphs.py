@@ -83,9 +83,9 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {semconv.OI_GRAPH_NODE: node, semconv.OI_GRAPH_NODE_NAME: node} if isinstance(node, str) else {}
 
 
-def asks_person(root: Run) -> bool:
-    """Returns True for the root of a graph that stopped to ask a person, also where its stream was left then."""
-    if root.parent is not None or root.request.interrupt is None:
+def complete_interrupt(root: Run | None) -> bool:
+    """Makes what a graph asks a person the answer of its root, and remembers it. False for any other run."""
+    if root is None or root.parent is not None or root.request.interrupt is None:
         return False
     root.answer = root.request.interrupt
     if _interrupted.get(root.request.session or "", (None,))[0] == root.span.get_span_context():

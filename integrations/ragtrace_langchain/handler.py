@@ -235,7 +235,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             cancelled = any(outputs is None or call.key in request.open for call in streams)
             if not cancelled:
                 read_answer(run, outputs)
-            cancelled = not graphs.asks_person(run) and cancelled
+            cancelled = not graphs.complete_interrupt(run) and cancelled
         self._recorder.end(run_id, cancelled=cancelled)
 
     @_quiet
@@ -251,9 +251,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._fail(run_id, error)
 
     def _fail(self, run_id: Hashable, error: BaseException) -> None:
-        run = self._recorder.get(run_id)
         if is_cancellation(error):
-            self._recorder.end(run_id, cancelled=run is None or not graphs.asks_person(run))
+            self._recorder.end(run_id, cancelled=not graphs.complete_interrupt(self._recorder.get(run_id)))
         elif conversion.is_control_flow(error):
             self._recorder.end(run_id)
         else:

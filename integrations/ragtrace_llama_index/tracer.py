@@ -25,6 +25,7 @@ from ragtrace_llama_index.workflow_steps import WorkflowState
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
 _UUID = -37
 """Every span id ends with a dash and a UUID."""
+_SHORT = 20  # characters of a model's reply, which may be in a chunk by chance
 
 
 class Tracer:
@@ -164,8 +165,8 @@ class Tracer:
         workflow_steps.leave(run, result)
         sources = conversion.sources_of(result, _documents_by_node(run))
         if sources is not None:
-            # What a model of the request wrote, an answer to a part of the question, supports nothing.
-            written = [text for call in run.request.model_calls if len(text := (call.answer or "").strip()) > 20]
+            # The answer to a sub-question is a node, but supports nothing: a model wrote it.
+            written = [text for call in run.request.model_calls if len(text := (call.answer or "").strip()) > _SHORT]
             sources = [each for each in sources if not any(text in each.content for text in written)] or sources
             if run.parent is None:
                 run.request.sources = sources

@@ -58,7 +58,7 @@ def fitted(lines: Sequence[str], columns: int | None) -> list[str]:
 def written(command: Callable[[], int]) -> int:
     """Runs a command and writes what is left of its output; returns the exit code.
 
-    A reader that closes the pipe early (`| head`) ends the command with 0. A disk that is full is an error: 2."""
+    A reader that closes the pipe early (`| head`) ends it with 0; a file that cannot be used, with 2."""
     try:
         try:
             return command()

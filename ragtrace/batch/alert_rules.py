@@ -32,7 +32,7 @@ def write_rules(out: Path, pages: str = "", env_pattern: str = "", grafana: str 
     if '"' in env_pattern or "\\" in env_pattern:
         raise SettingError("--env-pattern has a quote or a backslash; use [.] for a dot")
     if re.search(r"\(\?(?![:iP])|[*+?}]\+", env_pattern):
-        raise SettingError(f"--env-pattern {env_pattern[:60]!r} looks ahead or back, which Prometheus (RE2) does not")
+        raise SettingError(f"--env-pattern {env_pattern[:60]!r} is no regular expression of RE2, which Prometheus uses")
     for address in filter(None, (grafana, console)):
         if not re.fullmatch(r"https?://[^\s\"'\\{}]+", address):
             raise SettingError(f"{address[:60]!r} is no address for links; give one like https://grafana.example.org")

@@ -42,7 +42,7 @@ def create_app(store: Store, settings: ConsoleSettings | None = None) -> FastAPI
 
 def _guards(store: Store, settings: ConsoleSettings) -> list[Middleware]:
     return [  # the outermost first
-        Middleware(guards.Outermost),
+        Middleware(guards.HeadersAndLog),
         Middleware(problems.Catching),
         Middleware(guards.HostCheck, settings=settings),
         Middleware(guards.OriginCheck, settings=settings),

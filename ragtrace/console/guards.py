@@ -37,7 +37,7 @@ HEADERS = {
 _TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 
-class Outermost:
+class HeadersAndLog:
     """Adds what tells the browser to run nothing but our own files, and to keep nothing. Logs a line for each request:
     address, method, the route (not the path, which may hold anything), status, time."""
 

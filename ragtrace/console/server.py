@@ -131,7 +131,7 @@ def config(
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=False,  # it has query strings in it; `guards.Outermost` writes ours
+        access_log=False,  # it has query strings in it; `guards.HeadersAndLog` writes ours
         server_header=False,
         proxy_headers=bool(settings.proxies),
         forwarded_allow_ips=list(settings.proxies),

@@ -575,8 +575,8 @@ def test_the_time_that_is_shown_first_has_the_logs(tmp_path: Path) -> None:
         store.write([evaluation(age + n, 0.9, started=now - age + n) for n in range(3)], CHECKS)
         assert [shown("/"), shown("/questions")] == [name, name]
     assert shown("/?range=30d") == "30 days"
-    found = overview.overview(store, overview.begin_of(86_400, now), now)
-    assert (len(found.traffic), found.step) == (24, 3_600)
+    day = overview.overview(store, overview.begin_of(86_400, now), now)
+    assert (len(day.traffic), day.step) == (24, 3_600)
     assert '<time datetime="' in browser.get("/").text
     store.close()
 

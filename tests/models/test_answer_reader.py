@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given, settings
@@ -164,13 +165,11 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_long_answer_that_is_wrong_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it is, it is read some hundred times; each of its claims is assessed."""
-    readings: list[int] = []
-    read = Reader.read
-    monkeypatch.setattr(Reader, "read", lambda self, *given: readings.append(1) or read(self, *given))
+    monkeypatch.setattr(reader(), "read", read := MagicMock(side_effect=reader().read))
     sentences = [f"The ferry to the island leaves at {number} and takes nine hours. " for number in range(100, 500)]
     spans = [(at, at + len(sentences[0])) for at in range(0, 400 * len(sentences[0]), len(sentences[0]))]
     support = reader().assess(Question("When?", "".join(sentences), spans, ["The museum opens at ten."]))
     assert support is not None
     assert len(support.statements) == 400
-    assert len(readings) < 64 + 80
+    assert 50 < read.call_count < 64 + 80
     assert support.ungrounded > 0.5

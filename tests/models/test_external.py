@@ -230,8 +230,7 @@ def test_long_contexts_are_read_in_windows(setting: Use, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("answer", "label"),
-    [("The context does not mention this.", "refusal"), ("I hope this helps!", "not_applicable")],
+    ("answer", "label"), [("The context does not mention this.", "refusal"), ("I hope this helps!", "not_applicable")]
 )
 def test_what_claims_nothing_is_not_asked(
     setting: Use, monkeypatch: pytest.MonkeyPatch, answer: str, label: str

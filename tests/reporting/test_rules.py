@@ -49,7 +49,7 @@ def test_the_written_rules_are_valid_and_say_what_was_chosen(tmp_path: Path) -> 
         (["--pages", "a b"], "--pages"),
         (["--env-pattern", "("], "no regular expression"),
         (["--env-pattern", 'a"b'], "quote"),
-        (["--env-pattern", "prod(?!-old)"], "looks ahead"),
+        (["--env-pattern", "prod(?!-old)"], "no regular expression of RE2"),
         (["grafana.example.org"], "address for links"),
         (["https://g.example", 'https://c/"q'], "address for links"),
     ],

@@ -159,8 +159,8 @@ def test_anchors_stay_although_people_review_many_logs_a_day(store: Store) -> No
     with store.reading() as connection:
         # There were 27 bad logs at first; now half of the anchors are bad.
         assert len(set(connection.scalars(select(anchor_scores.c.trace)))) == MOST + 3
-    given = _without_memory(load({"judge_store": "/tmp/judge.db"}, environ={}))
-    assert (given.judge_store, given.judge_ledger) == ("", "/tmp/judge.db")
+    used = _without_memory(load({"judge_store": "/tmp/judge.db"}, environ={}))
+    assert (used.judge_store, used.judge_ledger) == ("", "/tmp/judge.db")
 
 
 def test_prometheus_and_the_api_say_it(store: Store) -> None:

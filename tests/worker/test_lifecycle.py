@@ -151,7 +151,7 @@ def test_one_worker_has_a_buffer(tmp_path: Path) -> None:
 
 
 def test_a_buffer_is_no_store(tmp_path: Path) -> None:
-    """Whoever takes the one for the other is told, and the file stays as it is."""
+    """To open one as the other is an error, and adds no table."""
     store, buffer = str(tmp_path / "store.db"), str(tmp_path / "buffer.db")
     open_store(store).close()
     DiskBuffer(buffer).close()
@@ -159,6 +159,8 @@ def test_a_buffer_is_no_store(tmp_path: Path) -> None:
         DiskBuffer(store)
     with pytest.raises(SettingError, match="another database"):
         open_store(buffer)
+    for file, table in ((store, "pieces"), (buffer, "traces")):
+        assert not sqlite3.connect(file).execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchall()
 
 
 def test_spans_that_pass_are_redacted_where_the_setting_asks_for_it() -> None:

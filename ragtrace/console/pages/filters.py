@@ -118,7 +118,7 @@ def _time(text: str) -> float | None:
         return None
 
 
-def range_or_usual(name: str, store: Store, now: float) -> str:
+def range_or_default(name: str, store: Store, now: float) -> str:
     """The name of a range, if it is one; else that of the shortest range with every stored log, 7 days at most."""
     if name in RANGES:
         return name

@@ -18,7 +18,7 @@ from ragtrace.console.chatlogs.costs import MOST, costs
 from ragtrace.console.chatlogs.overview import Check, Overview, Traffic, ordered
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
-from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_usual
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_default
 from ragtrace.console.pages.incidents import open_incidents
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
@@ -50,7 +50,7 @@ class Card:
 def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> Response:
     """The page."""
     store, now = store_of(request), time.time()
-    range = range_or_usual(range, store, now)
+    range = range_or_default(range, store, now)
     since = figures.begin_of(RANGES[range], now)
     figures_ = _begun(figures.overview(store, since, now, app[:200]), now)
     before = figures.pass_rates(store, figures_.since - RANGES[range], figures_.since, app[:200])

@@ -147,6 +147,7 @@ def _judge(request: Request, user: User, fields: Mapping[str, str], traces: list
         try:
             submit(store_of(request), trace, Review(trace, (Verdict(evaluator, label),)), user.id, merge=True)
         except DataError as error:
+            audit.note(request, object=evaluator, verdict=label[:20], logs=done)
             raise Problem(409, "Not all have the verdict", f"{done} logs have it, and then: {error}.") from error
     audit.note(request, object=evaluator, verdict=label[:20], logs=len(traces))
     return _back(fields)

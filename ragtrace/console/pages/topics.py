@@ -19,7 +19,7 @@ from ragtrace.console.chatlogs.filters import NO_TOPIC
 from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
-from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_usual
+from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_default
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import moment, percent, range_percent, render
 from ragtrace.console.problems import Problem
@@ -74,7 +74,7 @@ class Selection:
 
 def _selection(store: Store, query: TopicChoices) -> Selection:
     now = time.time()
-    range = range_or_usual(query.range, store, now)
+    range = range_or_default(query.range, store, now)
     app = query.app[:200]
     rates = pass_rates(store, now - RANGES[range], now, app)
     names = tuple(ordered([name for name, rate in rates.items() if rate is not None]))

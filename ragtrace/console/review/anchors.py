@@ -217,9 +217,12 @@ def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Dri
             pairs = [(one, past[one.trace]) for one in fresh if one.trace in past]
             scores = [(one.value, [before.value for before in own], one.is_bad) for one, own in pairs]
             wealth = wealth_against_same(scores, count + 1 - BASELINE, wealth)
-            drift = _compared(drift, math.log(fmean(wealth)), [one.fails - own[0].fails for one, own in pairs])
-            if drift.changed is not None:
-                drift = replace(drift, kinds=tuple(dict.fromkeys((kind, fresh[0].kind))))
+            log, moves = math.log(fmean(wealth)), [one.fails - own[0].fails for one, own in pairs]
+            drift = replace(drift, log_changed=log, more=sum(moves))
+            if log < ALARM:
+                drift = replace(drift, log_same=log_wealth_against_move(moves))
+            else:
+                drift = replace(drift, changed=moment, kinds=tuple(dict.fromkeys((kind, fresh[0].kind))))
                 past, count, kind, wealth = _Past(list), 0, fresh[0].kind, []
         count += 1
         for one in fresh:
@@ -228,10 +231,3 @@ def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Dri
         runs.append(drift)
     changes = [one for one in runs if one.changed is not None and now - one.changed <= _WEEK]
     return replace(changes[-1], ran=runs[-1].ran) if changes else runs[-1]
-
-
-def _compared(drift: Drift, log: float, moves: Sequence[int]) -> Drift:
-    drift = replace(drift, log_changed=log, more=sum(moves))
-    if log >= ALARM:
-        return replace(drift, changed=drift.ran)
-    return replace(drift, log_same=log_wealth_against_move(moves))
