@@ -112,6 +112,7 @@ def provided() -> Iterator[Provider]:
     made = Provider()
     server = uvicorn.Server(uvicorn.Config(made.app, port=0, log_config=None, lifespan="off", ws="none"))
     socket = server.config.bind_socket()
+    socket.listen()  # who asks before the thread is there waits
     made.issuer = f"http://127.0.0.1:{socket.getsockname()[1]}"
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()

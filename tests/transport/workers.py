@@ -35,8 +35,7 @@ def message(trace: int, question: str = "") -> TraceMessage:
         request = ExportTraceServiceRequest()
         root = span(scope(request), 10 * trace + 1, trace)
         write_attributes(
-            root,
-            {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": "An answer."},
+            root, {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": "An answer."}
         )
     return TraceMessage(f"{trace:032x}", request.SerializeToString(), SCHEMA)
 
