@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ragtrace.errors import PARSE_FAILURE, EvaluationError
 from ragtrace.evaluate.arithmetic import mean
 from ragtrace.evaluate.judge import Prompt
-from ragtrace.evaluate.judge_questions import TEXT, Asker, chunks, judged, readable, shape
+from ragtrace.evaluate.judge_questions import Asker, judged, readable, texts_of
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Score, Trace
 
@@ -22,14 +22,6 @@ _TOP = 10
 _SOURCE = "RAG evaluation guide, Custom LLM as a Judge; Liu et al. 2023"
 _NUMBER = re.compile(r"(?<![\d.])([1-5])(?![\d])")
 _TAGS = {"query": "question", "documents": "context", "answer": "answer", "reference": "reference"}
-
-STEPS = Prompt(
-    "g_eval_steps",
-    "1",
-    "You will rate answers of a question answering system. Write the evaluation steps, three to five, that a careful "
-    "rater takes to rate by these criteria. The rater sees {seen}.\n\n{criteria}",
-    shape({"steps": {"type": "array", "items": TEXT, "minItems": 1}}),
-)
 
 
 def g_eval_of(
@@ -65,22 +57,16 @@ def g_eval(trace: Trace, ask: Asker) -> Score:
 
 def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence[str], needs: Sequence[str]) -> Score:
     if not steps:
-        step_fields = {"criteria": criteria, "seen": ", ".join(_TAGS[s] for s in needs)}
-        steps = ask(STEPS, step_fields).value["steps"]
+        inputs = ", ".join(_TAGS[s] for s in needs)
+        steps = ask.of("g_eval_steps", trace, criteria=criteria, seen=inputs)["steps"]
     listed = "\n".join(f"{i}. {step}" for i, step in enumerate(steps, 1))
     text = (
         f"Rate by the criteria and the steps, from {_LOW} (worst) to {_HIGH} (best). Answer with the number alone.\n\n"
         "{criteria}\n\n{steps}" + "".join(f"\n\n{{{_TAGS[s]}}}" for s in needs)
     )
-    inputs = {
-        "question": trace.query,
-        "context": chunks(trace.documents),
-        "answer": trace.answer,
-        "reference": trace.reference or "",
-    }
-    fields = {"criteria": criteria, "steps": listed, **{_TAGS[s]: inputs[_TAGS[s]] for s in needs}}
-    prompt = Prompt("g_eval", "1", text)
-    rating, how = _rating(prompt, fields, ask)
+    texts = texts_of(trace)
+    fields = {"criteria": criteria, "steps": listed, **{_TAGS[s]: texts[_TAGS[s]] for s in needs}}
+    rating, how = _rating(Prompt("g_eval", "1", text), fields, ask)
     return Score(name, (rating - _LOW) / (_HIGH - _LOW), explanation=f"{rating:.2f} of {_HIGH}, {how}")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from ragtrace.errors import PARSE_FAILURE, PENDING, EvaluationError, MissingExtraError, SettingError
 from ragtrace.evaluate.arithmetic import share
-from ragtrace.evaluate.judge import Answer, Judge, JudgeError, Prompt, Usage, deadline, gather, get_judge, paying_for
+from ragtrace.evaluate.judge import Answer, Judge, JudgeError, Usage, deadline, gather, get_judge, paying_for
+from ragtrace.evaluate.judge.prompts import Prompt, places, prompt_of
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
 from ragtrace.records import Document, Score, Trace
 from ragtrace.settings import Settings
@@ -49,6 +50,12 @@ class Asker:
         self.cut = self.cut or answer.cut
         return answer
 
+    def of(self, name: str, trace: Trace, **texts: str) -> dict[str, Any]:
+        """The reply to the prompt of this name in prompts.toml; `texts` are those that are no part of the request."""
+        prompt = prompt_of(name)
+        all_texts = texts_of(trace) | texts
+        return self(prompt, {place: all_texts[place] for place in places(prompt)}).value
+
 
 Ask = Callable[[Trace, Asker], Score | None]
 
@@ -85,7 +92,7 @@ def judged(
                 )
 
         check.__doc__ = ask.__doc__
-        result = evaluator(
+        return evaluator(
             name=called,
             needs=needs,
             threshold=threshold,
@@ -98,7 +105,6 @@ def judged(
             timeout=TIMEOUT,
             source=source,
         )(check)
-        return result
 
     return make
 
@@ -190,25 +196,18 @@ def readable(ask: Callable[[int], Answer], samples: Iterable[int]) -> Iterator[A
         raise unreadable
 
 
-def listing(of: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON schema of a list of objects with these properties, all of them required."""
-    return {"type": "array", "items": shape(of)}
-
-
-def shape(of: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON schema of an object with these properties, all of them required."""
-    return {"type": "object", "properties": dict(of), "required": list(of), "additionalProperties": False}
-
-
-TEXT = {"type": "string"}
-FLAG = {"type": "boolean"}
-NUMBER = {"type": "integer"}
-NUMBERS = {"type": "array", "items": NUMBER}
-
-
 def numbered(texts: Iterable[str]) -> str:
     """Texts under the numbers 1, 2, …"""
     return "\n\n".join(f"[{i}] {text}" for i, text in enumerate(texts, 1))
+
+
+def texts_of(trace: Trace) -> dict[str, str]:
+    """The texts of a request by the places that prompts have for them."""
+    context = chunks(trace.documents)
+    return {
+        "question": trace.query, "answer": trace.answer, "reference": trace.reference or "", "context": context,
+        "contexts": context,
+    }  # fmt: skip
 
 
 def chunks(documents: Sequence[Document]) -> str:

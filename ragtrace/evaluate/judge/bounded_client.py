@@ -46,8 +46,5 @@ def bounded_client(verify: Any) -> Any:
         response.stream = BoundedStream(response.stream, size, timeout.get("read") or _LONGEST)
 
     return httpx.Client(
-        verify=verify,
-        follow_redirects=True,
-        headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [bound]},
+        verify=verify, follow_redirects=True, headers={"Accept-Encoding": "identity"}, event_hooks={"response": [bound]}
     )

@@ -26,6 +26,8 @@ from ragtrace.text.sanitizer import REDACTION_FAILED
 
 _PER_MESSAGE = 32
 """Tokens that a chat template may add to a message, generously."""
+RETRIES = 3
+"""How often a request is tried again after a rate limit, a timeout or a server's error."""
 _GRACE = 2.0
 _CHAIN = 10
 _WAIT = 20.0
@@ -156,7 +158,7 @@ class Judge:
         import tenacity
 
         attempts = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._settings.judge_retries + 1),
+            stop=tenacity.stop_after_attempt(RETRIES + 1),
             wait=_pause,
             retry=tenacity.retry_if_exception(self._passing),
             reraise=True,

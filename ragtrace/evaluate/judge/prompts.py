@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ragtrace.evaluate.judge.replies import Schema
@@ -39,6 +42,30 @@ class Prompt:
     """With {fields}; each is put in between tags of its name."""
     schema: Schema = field(default_factory=dict)
     """JSON schema of the answer, an object; empty where the answer is taken as text."""
+
+
+@cache
+def prompt_of(name: str) -> Prompt:
+    """The prompt of this name in prompts.toml."""
+    entry = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))[name]
+    return Prompt(name, "1", entry["text"], schema_of(entry["answer"]))
+
+
+def places(prompt: Prompt) -> list[str]:
+    """The names of a prompt's fields."""
+    return _PLACE.findall(prompt.text)
+
+
+def schema_of(form: Any) -> dict[str, Any]:
+    """The JSON schema of a form as prompts.toml has them: all properties are required."""
+    if isinstance(form, Mapping):
+        of = {name: schema_of(inner) for name, inner in form.items()}
+        return {"type": "object", "properties": of, "required": list(of), "additionalProperties": False}
+    if isinstance(form, list):
+        return {"type": "array", "items": schema_of(form[0])}
+    if form[-1] in "*+":
+        return {"type": "array", "items": schema_of(form[:-1])} | ({"minItems": 1} if form[-1] == "+" else {})
+    return {"type": "string", "enum": form.split(" | ")} if "|" in form else {"type": form}
 
 
 def render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], bool]:

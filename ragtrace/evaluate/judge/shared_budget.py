@@ -43,15 +43,7 @@ class Unreachable(Exception):  # noqa: N818 it says what the store is
 class SharedBudget:
     """The spending of all processes that name the same budget of the same server. Safe to use from many threads."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        hour: float,
-        day: float,
-        margin: float = _MARGIN,
-        retry: float = _RETRY,
-    ) -> None:
+    def __init__(self, url: str, *, hour: float, day: float, margin: float = _MARGIN, retry: float = _RETRY) -> None:
         """`url` is the address of a Redis server, with the budget's name as its fragment. `hour` and `day` are
         limits in US dollars. While the server does not answer, nothing may be spent. `margin` is the seconds that a
         reservation stays longer than its request may take, `retry` those between two tries while the server does
