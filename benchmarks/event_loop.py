@@ -148,12 +148,9 @@ def main() -> None:
     hook(RagtraceCallbackHandler, current)
     with tempfile.TemporaryDirectory() as folder:
         ragtrace.init(
-            evaluators=["refusal"],
-            spans_file=str(Path(folder) / "spans.jsonl"),
-            capture_content=True,
-            frameworks=("langchain",),
-            sample_per_second=0,
-        )
+            evaluators=["refusal"], spans_file=str(Path(folder) / "spans.jsonl"), capture_content=True,
+            frameworks=("langchain",), sample_per_second=0,
+        )  # fmt: skip
         handler, pairs = switch.handler, []
         round_of(assistant, 10, current)
         for _ in range(options.rounds):

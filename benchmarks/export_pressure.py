@@ -123,15 +123,10 @@ def measure(kind: str, spans: int, tasks: int, work: int, queue: int) -> dict[st
     missing = spans // _SPANS_PER_REQUEST // tasks * tasks * _SPANS_PER_REQUEST - pipe.recv()
     collector.join(10)
     return {
-        "missing": missing,
-        "dropped": getattr(processor, "dropped", missing),
-        "lag p50 ms": statistics.median(lags) * 1_000,
-        "lag p99 ms": lags[int(len(lags) * 0.99)] * 1_000,
-        "lag max ms": lags[-1] * 1_000,
-        "produced s": produced,
-        "exported s": ended,
-        "processor s": used,
-    }
+        "missing": missing, "dropped": getattr(processor, "dropped", missing),
+        "lag p50 ms": statistics.median(lags) * 1_000, "lag p99 ms": lags[int(len(lags) * 0.99)] * 1_000,
+        "lag max ms": lags[-1] * 1_000, "produced s": produced, "exported s": ended, "processor s": used,
+    }  # fmt: skip
 
 
 def main() -> None:

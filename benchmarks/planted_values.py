@@ -95,31 +95,26 @@ def _ssn(chance: random.Random) -> str:
 
 
 VALUES: dict[str, Callable[[random.Random], str]] = {
-    "email": lambda c: f"{_name(c)}.{_name(c)}@{_name(c)}.{c.choice(['com', 'de', 'io', 'co.uk'])}",
-    "card": _card,
-    "IBAN": _iban,
-    "MAC": lambda c: c.choice(":-").join(["a4", *(f"{c.randrange(1, 256):02x}" for _ in range(5))]),
+    "email": lambda c: f"{_name(c)}.{_name(c)}@{_name(c)}.{c.choice(['com', 'de', 'io', 'co.uk'])}", "card": _card,
+    "IBAN": _iban, "MAC": lambda c: c.choice(":-").join(["a4", *(f"{c.randrange(1, 256):02x}" for _ in range(5))]),
     "IPv4": lambda c: f"{c.choice([84, 91, 151, 212])}.{c.randint(1, 250)}.{c.randint(1, 250)}.{c.randint(1, 250)}",
     "IPv6": lambda c: "2a02:" + ":".join(f"{c.randrange(4096, 65536):x}" for _ in range(7)),
     "phone": lambda c: (
         c.choice(["+49 171 ", "+1 415-55", "+44 20 7"]) + _digits(c, 3) + c.choice([" ", "-"]) + _digits(c, 4)
     ),
-    "US social security": _ssn,
-    "OpenAI key": lambda c: f"sk-{_letters(c, 32)}",
+    "US social security": _ssn, "OpenAI key": lambda c: f"sk-{_letters(c, 32)}",
     "GitHub token": lambda c: f"ghp_{_letters(c, 36)}",
     "AWS key id": lambda c: "AKIA" + "".join(c.choices(string.ascii_uppercase + "234567", k=16)),
     "Slack webhook": lambda c: f"hooks.slack.com/services/T{_digits(c, 8)}/B{_digits(c, 8)}/{_letters(c, 24)}",
     "URL password": lambda c: f"postgres://{_name(c)}:{_letters(c, 12)}7x@db.{_name(c)}.net/app",
     "JWT": lambda c: f"eyJ{_letters(c, 20)}.eyJ{_letters(c, 40)}.{_letters(c, 43)}",
     "password": lambda c: f"password={_letters(c, 10)}4!x",
-}
+}  # fmt: skip
 DRESSES: tuple[Callable[[str], str], ...] = (
-    lambda value: value,
-    lambda value: f"please use {value}, thanks",
-    lambda value: f"请{value}谢谢",
+    lambda value: value, lambda value: f"please use {value}, thanks", lambda value: f"请{value}谢谢",
     lambda value: f"a_{value}_b",
     lambda value: value.replace(" ", "\u00a0").replace("-", "\u2013") if " " in value else value,
-)
+)  # fmt: skip
 
 
 def _marks(form: str) -> Callable[[str], str]:
@@ -326,10 +321,8 @@ def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, s
         "judge": b"\n".join(judge.bodies).decode("utf-8", "replace"),
         "OTLP": b"\n".join(collector.bodies).decode("utf-8", "replace"),
         "spans_file": (folder / "spans.jsonl").read_text(encoding="utf-8"),
-        "report_file": (folder / "report.jsonl").read_text(encoding="utf-8"),
-        "metrics": metrics,
-        "log": log.getvalue(),
-    }
+        "report_file": (folder / "report.jsonl").read_text(encoding="utf-8"), "metrics": metrics, "log": log.getvalue(),
+    }  # fmt: skip
 
 
 def bare(text: str) -> str:

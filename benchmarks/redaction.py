@@ -26,15 +26,12 @@ from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import load
 
 DRESSES: dict[str, Callable[[str], str]] = {
-    "as it is": lambda value: value,
-    "beside Chinese": lambda value: f"请{value}谢谢",
-    "in underscores": lambda value: f"_{value}_",
-    "no-break spaces": lambda value: value.replace(" ", "\u00a0"),
-    "en dashes": lambda value: value.replace("-", "\u2013"),
-    "in a URL": lambda value: quote(value, safe=""),
+    "as it is": lambda value: value, "beside Chinese": lambda value: f"请{value}谢谢",
+    "in underscores": lambda value: f"_{value}_", "no-break spaces": lambda value: value.replace(" ", "\u00a0"),
+    "en dashes": lambda value: value.replace("-", "\u2013"), "in a URL": lambda value: quote(value, safe=""),
     "JSON escapes": lambda value: re.sub(r"[^A-Za-z0-9]", lambda match: f"\\u{ord(match[0]):04x}", value),
     "zero-width spaces": lambda value: f"{value[:5]}\u200b{value[5:]}",
-}
+}  # fmt: skip
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

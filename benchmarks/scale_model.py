@@ -29,11 +29,9 @@ JUDGE_SECONDS = 2.5
 JUDGE_REQUESTS = 8
 """Requests that one process has open: the default of `judge_concurrency`."""
 PRICES = {
-    "gpt-5-nano": (0.05, 0.40),
-    "gpt-4o-mini": (0.15, 0.60),
-    "claude-haiku-4-5": (1.00, 5.00),
+    "gpt-5-nano": (0.05, 0.40), "gpt-4o-mini": (0.15, 0.60), "claude-haiku-4-5": (1.00, 5.00),
     "claude-sonnet-4-5": (3.00, 15.00),
-}
+}  # fmt: skip
 """US dollars for a million tokens of prompt and of answer: litellm's list on 23 November 2026."""
 
 
@@ -57,12 +55,9 @@ def load() -> Figures:
     """The figures of scale_figures.json."""
     entries = {name: entry["value"] for name, entry in json.loads((HERE / "scale_figures.json").read_text()).items()}
     return Figures(
-        entries["spans_per_second_per_core"],
-        entries["spans_per_trace"],
-        entries["bytes_per_trace"],
-        entries["store_traces_per_second"],
-        entries["evaluator_ms"],
-    )
+        entries["spans_per_second_per_core"], entries["spans_per_trace"], entries["bytes_per_trace"],
+        entries["store_traces_per_second"], entries["evaluator_ms"],
+    )  # fmt: skip
 
 
 def intake_cores(figures: Figures, rate: float) -> float:
@@ -90,9 +85,8 @@ def capacities(figures: Figures, sample: float) -> dict[str, float]:
     return {
         "taking spans": figures.spans_per_core / figures.spans * USE,
         **{f"evaluating, {name}": 1000 / ms * USE / sample for name, ms in figures.evaluators.items()},
-        "asking the judge": JUDGE_REQUESTS / JUDGE_SECONDS / sample,
-        "storing (SQLite)": figures.stored / sample,
-    }
+        "asking the judge": JUDGE_REQUESTS / JUDGE_SECONDS / sample, "storing (SQLite)": figures.stored / sample,
+    }  # fmt: skip
 
 
 def _cores(value: float) -> str:

@@ -147,15 +147,9 @@ def serve(rate: float, folder: Path, endpoint: str) -> None:
     runtime = ragtrace.init(
         app="soak",
         evaluators=["soak:in_child", in_thread, "looping_compression_ratio", {"name": "refusal", "sample": 0.2}],
-        otlp_endpoint=endpoint,
-        store=f"sqlite:///{folder / 'soak.db'}",
-        report_file=str(folder / "report.jsonl"),
-        prometheus_port=0,
-        sample_per_second=0,
-        capture_content=True,
-        redact="pii",
-        hold_seconds=5,
-    )
+        otlp_endpoint=endpoint, store=f"sqlite:///{folder / 'soak.db'}", report_file=str(folder / "report.jsonl"),
+        prometheus_port=0, sample_per_second=0, capture_content=True, redact="pii", hold_seconds=5,
+    )  # fmt: skip
     ended = _count_ended_spans(runtime.tracer_provider)
     stopped = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stopped.set())

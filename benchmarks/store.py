@@ -42,14 +42,9 @@ def made(count: int) -> Iterator[Evaluation]:
         words = rng.choices(phrases, k=10)
         failed = rng.random() < 0.02
         trace = Trace(
-            trace_id=rng.getrandbits(128),
-            span_id=rng.getrandbits(64),
-            query=f"{words[0]} case{i}",
-            documents=tuple(Document(f"d{j}", words[j], rng.random()) for j in (1, 2, 3)),
-            answer=" ".join(words[4:8]),
-            started=started,
-            duration=rng.lognormvariate(0.5, 0.6),
-            error="TimeoutError" if failed else None,
+            trace_id=rng.getrandbits(128), span_id=rng.getrandbits(64), query=f"{words[0]} case{i}",
+            documents=tuple(Document(f"d{j}", words[j], rng.random()) for j in (1, 2, 3)), answer=" ".join(words[4:8]),
+            started=started, duration=rng.lognormvariate(0.5, 0.6), error="TimeoutError" if failed else None,
             sampling_probability=0.1,
             facts=Facts(
                 app=f"app{min(int(rng.expovariate(1)), 5)}",
@@ -59,7 +54,7 @@ def made(count: int) -> Iterator[Evaluation]:
                 user_id=f"user{rng.randrange(50_000)}",
                 session_id=f"session{i // 5}",
             ),
-        )
+        )  # fmt: skip
         yield Evaluation(trace, tuple(_score(rng, k) for k in range(SCORES)), cause=_cause(rng), lag=0.4)
 
 

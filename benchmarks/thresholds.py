@@ -63,29 +63,18 @@ _TOXIC = (
 # HateCheck labels hate: insults of individuals and abuse of objects are among its rows without it.
 _LOOPS = "loop_synth, ragtruth answers, handmade answers"
 EVIDENCE: Mapping[str, str] = {
-    "groundedness": _GROUNDING,
-    "faithfulness": _GROUNDING,
-    "hallucination": _GROUNDING,
-    "hallucination_cross_encoder": _GROUNDING,
-    "groundedness_lexical": _GROUNDING,
-    "answer_correctness": "ragtruth references",
-    "answer_relevance": _ANSWERS,
-    "answer_relevance_cosine": _ANSWERS,
-    "answer_relevance_max": _ANSWERS,
-    "context_relevancy": _CHUNKS,
-    "context_relevancy_recall": _CHUNKS,
+    "groundedness": _GROUNDING, "faithfulness": _GROUNDING, "hallucination": _GROUNDING,
+    "hallucination_cross_encoder": _GROUNDING, "groundedness_lexical": _GROUNDING,
+    "answer_correctness": "ragtruth references", "answer_relevance": _ANSWERS, "answer_relevance_cosine": _ANSWERS,
+    "answer_relevance_max": _ANSWERS, "context_relevancy": _CHUNKS, "context_relevancy_recall": _CHUNKS,
     "context_relevancy_precision": _CHUNKS,
     "refusal": "ragtruth_refusal, own refusals, handmade refusal, handmade full_refusal, handmade answers",
-    "no_answer": "empty answers, ragtruth answers, handmade answers, answers of languages",
-    "toxicity": _TOXIC,
+    "no_answer": "empty answers, ragtruth answers, handmade answers, answers of languages", "toxicity": _TOXIC,
     "pii_leakage": "presidio_pii, handmade pii, handmade answers",
-    "sensitive_data_leakage": "secrets_synth, handmade secrets, handmade answers",
-    "looping_unique_sentences": _LOOPS,
-    "looping_repeated_ngrams": _LOOPS,
-    "looping_repeated_substring": _LOOPS,
-    "looping_compression_ratio": _LOOPS,
+    "sensitive_data_leakage": "secrets_synth, handmade secrets, handmade answers", "looping_unique_sentences": _LOOPS,
+    "looping_repeated_ngrams": _LOOPS, "looping_repeated_substring": _LOOPS, "looping_compression_ratio": _LOOPS,
     "language_mismatch": "lang_mismatch, handmade answers",
-}
+}  # fmt: skip
 """The sets of `labelled.SETS` that speak for an evaluator. XSTest's answers are not here: the refusal
 head was trained on them."""
 
@@ -140,9 +129,8 @@ def scored(name: str, examples: Sequence[Example], values: Sequence[float | None
     return Scored(
         np.array([example.good for example in examples]),
         np.array([np.inf if value is None else sign * value for value in values]),
-        tuple(np.array(places) for places in sources.values()),
-        name.startswith("handmade"),
-    )
+        tuple(np.array(places) for places in sources.values()), name.startswith("handmade"),
+    )  # fmt: skip
 
 
 def proposal(check: Evaluator, results: Mapping[str, tuple[list[Example], list[float | None]]]) -> dict[str, Any]:
@@ -162,16 +150,11 @@ def proposal(check: Evaluator, results: Mapping[str, tuple[list[Example], list[f
     failing_95, recall_95, thresholds_95 = np.quantile(np.array(draws), [0.025, 0.975], axis=0).T
     threshold = round(float(sign * grid[chosen]), 2) + 0.0
     return {
-        "version": check.version,
-        "threshold": threshold if recall >= MIN_RECALL else None,
-        "by_rule": threshold,
-        "by_rule_95": _rounded(thresholds_95),
-        "good_failing": round(failing, 3),
-        "good_failing_95": _rounded(failing_95),
-        "recall": round(recall, 3),
-        "recall_95": _rounded(recall_95),
+        "version": check.version, "threshold": threshold if recall >= MIN_RECALL else None, "by_rule": threshold,
+        "by_rule_95": _rounded(thresholds_95), "good_failing": round(failing, 3),
+        "good_failing_95": _rounded(failing_95), "recall": round(recall, 3), "recall_95": _rounded(recall_95),
         "sets": {name: _of_set(s, grid[chosen : chosen + 1]) for name, s in zip(results, sets, strict=True)},
-    }
+    }  # fmt: skip
 
 
 def _rounded(numbers: Sequence[float]) -> list[float]:

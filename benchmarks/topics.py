@@ -16,41 +16,18 @@ from ragtrace.evaluate.models.embedding import OnnxEmbedder
 
 _OPENINGS = ("", "Hello, ", "Please help: ", "Quick question: ", "I wonder: ")
 _THINGS = (
-    "kettle",
-    "lamp",
-    "jacket",
-    "phone",
-    "toaster",
-    "bicycle",
-    "sofa",
-    "camera",
-    "drill",
-    "tent",
-    "desk",
-    "stove",
-)
+    "kettle", "lamp", "jacket", "phone", "toaster", "bicycle", "sofa", "camera", "drill", "tent", "desk", "stove",
+)  # fmt: skip
 _SENTENCES = (
-    "when do I get the refund for the {}?",
-    "the refund for my {} has not arrived yet",
-    "where is the parcel with the {}?",
-    "how long does the delivery of the {} take?",
-    "how do I return the {}?",
-    "is there a return label for the {}?",
-    "how long is the warranty of the {}?",
-    "does the guarantee cover water damage of the {}?",
-    "cancel the order of the {}",
-    "where do I download the invoice for the {}?",
-    "can I pay for the {} in instalments?",
-    "was my card charged twice for the {}?",
-    "how do I clean the {}?",
-    "which spare parts are there for the {}?",
-    "how do I assemble the {}?",
-    "is the {} in stock?",
-    "what does the {} weigh?",
-    "which size of the {} do I need?",
-    "does the {} come in another colour?",
-    "the {} makes a noise",
-)
+    "when do I get the refund for the {}?", "the refund for my {} has not arrived yet",
+    "where is the parcel with the {}?", "how long does the delivery of the {} take?", "how do I return the {}?",
+    "is there a return label for the {}?", "how long is the warranty of the {}?",
+    "does the guarantee cover water damage of the {}?", "cancel the order of the {}",
+    "where do I download the invoice for the {}?", "can I pay for the {} in instalments?",
+    "was my card charged twice for the {}?", "how do I clean the {}?", "which spare parts are there for the {}?",
+    "how do I assemble the {}?", "is the {} in stock?", "what does the {} weigh?", "which size of the {} do I need?",
+    "does the {} come in another colour?", "the {} makes a noise",
+)  # fmt: skip
 
 
 def main() -> None:

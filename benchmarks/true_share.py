@@ -49,10 +49,9 @@ def reviewed(chance: random.Random, rows: list[Row], past: list[Row], count: int
     drawn = count - len(worst)
     if kind == "most":
         parts = chances(
-            [(score, 1 / p) for _, score, p in rows],
-            drawn,
+            [(score, 1 / p) for _, score, p in rows], drawn,
             [JudgedLog(bad, score, 1 / p) for bad, score, p in chance.sample(past, 60)],
-        )
+        )  # fmt: skip
     else:
         parts = [min(1.0, drawn / len(rows))] * len(rows)
     order = sorted(zip(rows, parts, strict=True), key=lambda pair: chance.random() / pair[1])[:drawn]

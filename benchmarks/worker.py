@@ -74,12 +74,8 @@ def texts(trace: int, varied: bool) -> tuple[str, str, list[str]]:
 
 _PARTS = ("pump", "hose", "filter", "boiler", "grinder", "valve", "display", "sensor", "cable", "tank", "lid", "motor")
 _VERBS = (
-    "is covered for",
-    "must be cleaned within",
-    "can be exchanged for",
-    "may be returned within",
-    "is checked after",
-)
+    "is covered for", "must be cleaned within", "can be exchanged for", "may be returned within", "is checked after",
+)  # fmt: skip
 
 
 def message(first: int, count: int = _MESSAGE, varied: bool = False) -> bytes:
@@ -268,8 +264,7 @@ def running(buffer: bool, with_suite: bool) -> Iterator[tuple[int, dict[str, int
     if with_suite:
         environment |= {"RAGTRACE_SAMPLE_PER_SECOND": "0"}
     else:
-        environment |= {"RAGTRACE_EVALUATORS": "groundedness_lexical", "RAGTRACE_SAMPLE": "0"}
-        environment |= {"RAGTRACE_SAMPLE_ERRORS": "false", "RAGTRACE_WORKERS": "0"}
+        environment |= {"RAGTRACE_EVALUATORS": "groundedness_lexical", "RAGTRACE_SAMPLE": "0", "RAGTRACE_WORKERS": "0"}
     endpoint = subprocess.Popen([sys.executable, "-c", _ENDPOINT], stdout=subprocess.PIPE, text=True)
     folder = tempfile.TemporaryDirectory()
     assert endpoint.stdout is not None
@@ -311,12 +306,10 @@ def measure_rate(options: argparse.Namespace) -> dict[str, object]:
         half = max(1, messages // 2)
         answers = sorted(_send_all(options.protocol, ports, 5_000_000, half, pause=_SPANS * _MESSAGE / (rate / 2)))
     return {
-        "spans": spans,
-        "spans_a_second_for_each_core": round(rate),
-        "spans_a_second": round(spans / wall),
+        "spans": spans, "spans_a_second_for_each_core": round(rate), "spans_a_second": round(spans / wall),
         "answer_ms_median": round(1000 * statistics.median(answers), 1),
         "answer_ms_p99": round(1000 * answers[int(len(answers) * 0.99)], 1),
-    }
+    }  # fmt: skip
 
 
 def measure_memory(options: argparse.Namespace) -> dict[str, object]:
@@ -347,11 +340,10 @@ def measure_suite(options: argparse.Namespace) -> dict[str, object]:
         through = sum(map(_cpu, _family(pid))) - before
     alone.append(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout))
     return {
-        "requests": count,
-        "alone_cpu_seconds": [round(each, 2) for each in alone],
+        "requests": count, "alone_cpu_seconds": [round(each, 2) for each in alone],
         "through_the_worker_cpu_seconds": round(through, 2),
         "share_of_the_bare_speed": round(sum(alone) / 2 / through, 3),
-    }
+    }  # fmt: skip
 
 
 _STEP = 100_000

@@ -212,12 +212,9 @@ def report(label: str, p: np.ndarray, y: np.ndarray, sets: np.ndarray, shipped: 
 
 DEV = ("openai_moderation", "surge_toxicity", "hatecheck", "xstest_prompts")
 _OPENAI = {
-    "identity_attack": {"H", "HR", "H2"},
-    "bias": {"H", "HR", "H2"},
-    "threat": {"V2", "H2"},
-    "obscene": {"S", "S3"},
+    "identity_attack": {"H", "HR", "H2"}, "bias": {"H", "HR", "H2"}, "threat": {"V2", "H2"}, "obscene": {"S", "S3"},
     "severe": {"H2", "V2", "S3"},
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,13 +239,9 @@ def training_texts(train: Path, seed: int = 20261122) -> list[Text]:
     other = train / "other"
     profane = Profanity(other)
     gathered = [
-        *tweets_and_statements(train, profane, chance),
-        *dialogue_and_advice(other, profane),
-        *hate(other, profane),
-        *comments(other, profane),
-        *harmless(other, chance),
-        *answers_of_assistants(random.Random(seed)),
-    ]
+        *tweets_and_statements(train, profane, chance), *dialogue_and_advice(other, profane), *hate(other, profane),
+        *comments(other, profane), *harmless(other, chance), *answers_of_assistants(random.Random(seed)),
+    ]  # fmt: skip
     texts = [t for t in gathered if len(t.text.strip()) > 2 and chance.random() < _SHARES.get(t.of_set, 1.0)]
     texts += own_sentences(chance)
     chance.shuffle(texts)

@@ -145,14 +145,10 @@ def write(path: Path, weights: np.ndarray) -> None:
     """Write the head's file, with the scales folded in and without weights of an embedding."""
     chars, words = weights[:BUCKETS] * SCALE, weights[BUCKETS : 2 * BUCKETS] * SCALE
     np.savez_compressed(
-        path,
-        labels=np.array(["refusal"]),
-        dense=np.zeros((1, 0), np.float32),
-        chars=chars[None].astype(np.float16),
-        words=words[None].astype(np.float16),
-        platt=np.array([1.0, 0.0], np.float32),
+        path, labels=np.array(["refusal"]), dense=np.zeros((1, 0), np.float32), chars=chars[None].astype(np.float16),
+        words=words[None].astype(np.float16), platt=np.array([1.0, 0.0], np.float32),
         rest=np.array([[weights[-2] * LENGTH, weights[-1]]], np.float32),
-    )
+    )  # fmt: skip
     print(f"{path.name}: {path.stat().st_size} bytes")
 
 

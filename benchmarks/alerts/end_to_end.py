@@ -88,11 +88,9 @@ def main() -> None:
 
     other, none = share(failing(good, "others")), share(failing(good, "none"))
     stories = (
-        (".92 to .75 are good", mixed(0.08), mixed(0.25), 0.08, 0.25),
-        ("other chunks", mixed(0.08), other, 0.08, 1.0),
-        (f"{BEST} to {WORST}", shown[0], shown[1], true[0], true[1]),
-        ("no context", mixed(0.08), none, 0.08, 1.0),
-    )
+        (".92 to .75 are good", mixed(0.08), mixed(0.25), 0.08, 0.25), ("other chunks", mixed(0.08), other, 0.08, 1.0),
+        (f"{BEST} to {WORST}", shown[0], shown[1], true[0], true[1]), ("no context", mixed(0.08), none, 0.08, 1.0),
+    )  # fmt: skip
     for name, before, after, is_bad, becomes_bad in stories:
         print(
             f"\n{name}: the evaluator fails {before[0]:.1%}, then {after[0]:.1%}; true {is_bad:.0%}, {becomes_bad:.0%}"

@@ -64,15 +64,12 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         neighbour.kill()
     durations.sort()
     return {
-        "cpu_us": round(cpu, 1),
-        "p50_us": round(durations[len(durations) // 2], 1),
-        "p99_us": round(durations[int(len(durations) * 0.99)], 1),
-        "spans": round(exporter.spans / options.requests, 1),
+        "cpu_us": round(cpu, 1), "p50_us": round(durations[len(durations) // 2], 1),
+        "p99_us": round(durations[int(len(durations) * 0.99)], 1), "spans": round(exporter.spans / options.requests, 1),
         "bytes": round(exporter.bytes / options.requests),
         "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "background_threads": background,
-        "start_ms": round(started * 1000, 1),
-    }
+        "background_threads": background, "start_ms": round(started * 1000, 1),
+    }  # fmt: skip
 
 
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"

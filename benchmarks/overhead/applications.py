@@ -226,11 +226,7 @@ def llama_index_chat(wrap: Wrap) -> Serve:
 
 
 APPLICATIONS: dict[str, Callable[[Wrap], Serve]] = {
-    "langchain": langchain,
-    "langchain-tasks": langchain_tasks,
-    "langchain-threads": langchain_threads,
-    "langchain-stream": langchain_stream,
-    "langgraph": langgraph,
-    "llama-index": llama_index,
+    "langchain": langchain, "langchain-tasks": langchain_tasks, "langchain-threads": langchain_threads,
+    "langchain-stream": langchain_stream, "langgraph": langgraph, "llama-index": llama_index,
     "llama-index-chat": llama_index_chat,
-}
+}  # fmt: skip

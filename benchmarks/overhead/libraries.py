@@ -15,13 +15,10 @@ from applications import CHUNKS
 CONTENT = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": ("SPAN_ONLY", "NO_CONTENT"),
     "OTEL_SEMCONV_STABILITY_OPT_IN": ("gen_ai_latest_experimental", "gen_ai_latest_experimental"),
-    "TRACELOOP_TRACE_CONTENT": ("true", "false"),
-    "OPENINFERENCE_HIDE_INPUTS": ("false", "true"),
-    "OPENINFERENCE_HIDE_OUTPUTS": ("false", "true"),
-    "TRACELOOP_TELEMETRY": ("false", "false"),
-    "LANGSMITH_TRACING": ("false", "false"),
-    "OTEL_BSP_MAX_QUEUE_SIZE": ("100000", "100000"),
-}
+    "TRACELOOP_TRACE_CONTENT": ("true", "false"), "OPENINFERENCE_HIDE_INPUTS": ("false", "true"),
+    "OPENINFERENCE_HIDE_OUTPUTS": ("false", "true"), "TRACELOOP_TELEMETRY": ("false", "false"),
+    "LANGSMITH_TRACING": ("false", "false"), "OTEL_BSP_MAX_QUEUE_SIZE": ("100000", "100000"),
+}  # fmt: skip
 """Environment variables with and without the texts of the requests."""
 SDK = "ragtrace, SDK's processor"
 """ragtrace's instrumentation with the batch processor that all peers use."""

@@ -41,12 +41,9 @@ def run_app(
     # Hashes decide how often the same dictionaries collide: without a fixed seed no two runs are the same.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONHASHSEED": "0"}
     done = subprocess.run(
-        [*before, python, "-W", "ignore", str(APP), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
+        [*before, python, "-W", "ignore", str(APP), *arguments], env=environment, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     if done.returncode or not done.stdout:
         raise RuntimeError(f"{' '.join(arguments)} failed in {python}:\n{done.stderr[-2000:]}")
     figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

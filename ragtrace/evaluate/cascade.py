@@ -21,12 +21,13 @@ CASCADES = (
     "hallucination", "noise_sensitivity", "noise_sensitivity_irrelevant", "noise_sensitivity_relevant",
 )  # fmt: skip
 """Evaluators whose local form says how sure it is, and that have a judge's form."""
+BAND = 0.05
+"""Half the width of the band around the local threshold in which the judge is asked. docs/quality.md has its cost."""
 
 
 def width(settings: Settings) -> float:
-    """Half the width of the band in which the judge is asked: the setting `cascade_band`, less where the judge's budget
-    runs out faster than its hour and its day, 0 where nothing is left."""
-    return settings.cascade_band * min(1.0, get_judge(settings).headroom())
+    """`BAND`, less where the judge's budget runs out faster than its hour and its day, 0 where nothing is left."""
+    return BAND * min(1.0, get_judge(settings).headroom())
 
 
 def cascade(
@@ -55,7 +56,7 @@ def cascade(
 
     check.__doc__ = (
         f"`{local.name}`, and `{judge.name}` where its value is near its threshold. The score's method says which of "
-        "them answered. How near is near is the setting `cascade_band`, less where the judge's budget runs short."
+        f"them answered. Near is within {BAND}, less where the judge's budget runs short."
     )
     return evaluator(
         name=called,

@@ -111,7 +111,7 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
 @evaluator(
     **_BY_MODEL,
     needs={"query", "answer"},
-    version="4",
+    version="5",
     source=f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model",
 )
 def summary_faithfulness_zs(trace: Trace) -> Score:
@@ -127,7 +127,7 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
 @evaluator(
     **_BY_MODEL,
     needs={"query", "answer"},
-    version="3",
+    version="4",
     source=f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model",
 )
 def summary_faithfulness_conv(trace: Trace) -> Score:
@@ -145,7 +145,7 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
 @evaluator(
     **_BY_MODEL,
     needs={"query", "answer"},
-    version="5",
+    version="6",
     source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
@@ -173,7 +173,7 @@ def _mean(vectors: Any) -> NDArray[np.float32]:
 @evaluator(
     **_BY_MODEL,
     needs={"query", "documents", "answer", "reference"},
-    version="5",
+    version="6",
     source=f"{_H2O}, RAGAS Evaluator; of the local forms",
 )
 def ragas(trace: Trace, *, settings: Settings) -> Score:

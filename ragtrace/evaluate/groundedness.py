@@ -166,14 +166,7 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
 def _model(
     threshold: float, source: str, direction: Direction = "higher", needs: tuple[str, ...] = ("context", "answer")
 ) -> Callable[[Callable[..., Any]], Evaluator]:
-    return evaluator(
-        needs=needs,
-        threshold=threshold,
-        direction=direction,
-        method="model",
-        version="16",
-        source=source,
-    )
+    return evaluator(needs=needs, threshold=threshold, direction=direction, method="model", version="17", source=source)
 
 
 @_model(0.97, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
@@ -193,7 +186,7 @@ def hallucination(trace: Trace) -> Score:
     return _score(hallucination, trace, lambda c: 1 - c.share())
 
 
-@_model(0.16, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
+@_model(0.14, "H2O Eval Studio, Groundedness Evaluator; with an entailment model in place of cosines")
 def groundedness(trace: Trace) -> Score:
     """Minimum over the answer's claims of the probability that the context supports it; names the least grounded one.
 
@@ -201,7 +194,7 @@ def groundedness(trace: Trace) -> Score:
     return _score(groundedness, trace, lambda c: min(c.supported()))
 
 
-@evaluator(needs={"query", "answer"}, threshold=0.16, method="model", version="4", source="Ejento, 1.3, by a model")
+@evaluator(needs={"query", "answer"}, threshold=0.15, method="model", version="5", source="Ejento, 1.3, by a model")
 def answer_relevance(trace: Trace) -> Score:
     """Probability that the answer answers the question, be it right or wrong. `answer_relevance_cosine` is the form
     with sentence embeddings."""
@@ -274,7 +267,7 @@ def context_contradiction(trace: Trace) -> Score:
     needs={"documents", "reference"},
     threshold=0.75,
     method="model",
-    version="4",
+    version="5",
     source="Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model",
 )
 def context_recall(trace: Trace) -> Score:

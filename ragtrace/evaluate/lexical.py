@@ -87,15 +87,11 @@ def features(answer: str, parts: Sequence[tuple[int, int]], context: Known) -> l
     later = [w for a, b in parts for w in _WORD.findall(answer[a:b])[1:] if w[0].isupper()]
     names = {w for w in map(str.lower, later) if w not in FUNCTION_WORDS and not context.has(w)}
     return [
-        _new_content(words, context),
-        sum(p not in context.pairs for p in pairs) / max(1, len(pairs)),
-        sum(p not in context.triples for p in triples) / max(1, len(triples)),
-        max(each, default=0.0),
-        sum(share > _UNSUPPORTED for share in each) / max(1, len(each)),
-        min(1.0, len(numbers) / 5),
-        min(1.0, len(names) / 5),
-        math.log1p(len(words)) / 6,
-    ]
+        _new_content(words, context), sum(p not in context.pairs for p in pairs) / max(1, len(pairs)),
+        sum(p not in context.triples for p in triples) / max(1, len(triples)), max(each, default=0.0),
+        sum(share > _UNSUPPORTED for share in each) / max(1, len(each)), min(1.0, len(numbers) / 5),
+        min(1.0, len(names) / 5), math.log1p(len(words)) / 6,
+    ]  # fmt: skip
 
 
 # From RAGTruth's training part: python training/train_lexical.py --data FOLDER
@@ -159,9 +155,6 @@ def groundedness_lexical(trace: Trace) -> Score:
     new = [w for w in dict.fromkeys(_words(text[a:b])) if w not in FUNCTION_WORDS and not context.has(w)]
     listed = ", ".join(f"“{w}”" for w in new[:8])
     return Score(
-        name,
-        value=value,
-        explanation=f"not in the context: {listed}" if new else "all words are in the context",
-        cause=None if value >= (groundedness_lexical.threshold or 0.0) else "unsupported",
-        evidence=evidence,
-    )
+        name, value=value, explanation=f"not in the context: {listed}" if new else "all words are in the context",
+        cause=None if value >= (groundedness_lexical.threshold or 0.0) else "unsupported", evidence=evidence,
+    )  # fmt: skip

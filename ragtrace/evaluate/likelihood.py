@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from ragtrace.errors import EvaluationError, MissingExtraError, ModelError, SettingError
 from ragtrace.evaluation import Evaluator, evaluator
@@ -17,7 +18,7 @@ from ragtrace.settings import Settings
 
 _INFINITY = float("inf")
 _H2O = "H2O Eval Studio"
-_TIMEOUT = 120.0
+_BY_MODEL: dict[str, Any] = {"direction": "lower", "range": (0.0, _INFINITY), "method": "model", "timeout": 120.0}
 
 
 def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value_of: str = "nats") -> Score | None:
@@ -42,15 +43,7 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
     return Score(name, value, explanation=explanation)
 
 
-@evaluator(
-    needs={"answer"},
-    version="3",
-    direction="lower",
-    range=(0.0, _INFINITY),
-    method="model",
-    timeout=_TIMEOUT,
-    source=f"{_H2O}, Perplexity Evaluator",
-)
+@evaluator(**_BY_MODEL, needs={"answer"}, version="3", source=f"{_H2O}, Perplexity Evaluator")
 def perplexity(trace: Trace, *, settings: Settings) -> Score | None:
     """Exponential of the mean cross-entropy of the answer's tokens, in a sliding window; at least 1.
 
@@ -118,30 +111,15 @@ def summary_parts(instruction: str, trace: Trace) -> list[tuple[str, str]]:
 
 
 _FAMILIES = {
-    "gptscore_qa": (_QA, qa_parts, {"query", "answer"}, "Question Answering (GPTScore) Evaluator"),
-    "gptscore_translation": (
-        _TRANSLATION,
-        rewriting_parts,
-        {"answer", "reference"},
-        "Machine Translation (GPTScore) Evaluator",
-    ),
-    "gptscore_summary_ref": (
-        _SUMMARY_REF,
-        rewriting_parts,
-        {"answer", "reference"},
-        "Summarization with reference (GPTScore) Evaluator",
-    ),
-    "gptscore_summary": (
-        _SUMMARY,
-        summary_parts,
-        {"query", "answer"},
-        "Summarization without reference (GPTScore) Evaluator",
-    ),
+    "gptscore_qa": (_QA, qa_parts, {"query", "answer"}, "Question Answering"),
+    "gptscore_translation": (_TRANSLATION, rewriting_parts, {"answer", "reference"}, "Machine Translation"),
+    "gptscore_summary_ref": (_SUMMARY_REF, rewriting_parts, {"answer", "reference"}, "Summarization with reference"),
+    "gptscore_summary": (_SUMMARY, summary_parts, {"query", "answer"}, "Summarization without reference"),
 }
 
 
 def _gptscore(family: str, aspect: str) -> Evaluator:
-    instructions, parts, needs, source = _FAMILIES[family]
+    instructions, parts, needs, task = _FAMILIES[family]
     name, instruction = f"{family}_{aspect}", instructions[aspect]
 
     def check(trace: Trace, *, settings: Settings) -> Score | None:
@@ -153,17 +131,8 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
         summary_parts: "the answer after `Tl;dr`",
     }[parts]
     check.__doc__ = f"Mean negative log-likelihood, in nats, of {tokens}, under the instruction “{instruction}”"
-    gptscore = evaluator(
-        name=name,
-        version="2",
-        needs=needs,
-        threshold=_INFINITY,
-        direction="lower",
-        range=(0.0, _INFINITY),
-        method="model",
-        timeout=_TIMEOUT,
-        source=f"{_H2O}, {source}",
-    )(check)
+    source = f"{_H2O}, {task} (GPTScore) Evaluator"
+    gptscore = evaluator(**_BY_MODEL, name=name, version="2", needs=needs, threshold=_INFINITY, source=source)(check)
     return replace(gptscore, description=check.__doc__)
 
 

@@ -25,7 +25,7 @@ _OF_NOISE: dict[str, Any] = {
     "threshold": 0.25,
     "direction": "lower",
     "method": "model",
-    "version": "5",
+    "version": "6",
 }
 
 
@@ -90,7 +90,7 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     needs={"query", "answer", "reference"},
     threshold=0.75,
     method="model",
-    version="5",
+    version="6",
     source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
 )
 def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
@@ -115,7 +115,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
 
 
 @evaluator(
-    version="4",
+    version="5",
     needs={"query", "documents"},
     threshold=0.75,
     method="model",

@@ -340,12 +340,7 @@ EXACT: tuple[Example, ...] = (
         {**SHORT, "attributes": {"constraints": [["either", "or", "REGEXP:[Mm]illion"]]}},
         failures=("generation",),
     ),
-    Example(
-        "tokens_presence",
-        0.0,
-        {**_PAGE, "attributes": {"constraints": ["Paris"]}},
-        failures=("retrieval",),
-    ),
+    Example("tokens_presence", 0.0, {**_PAGE, "attributes": {"constraints": ["Paris"]}}, failures=("retrieval",)),
     Example("pii_leakage", 0.0, {**SHORT, "answer": "4111 1111 1111 1111"}, failures=("generation",)),
     Example("pii_leakage", 1.0, {**_PAGE, "documents": ("Write to jo@acme.io.",)}, failures=("retrieval",)),
     Example("sensitive_data_leakage", 1.0, SHORT),

@@ -95,7 +95,7 @@ def holds(example: Example, used: settings.Settings | None = None) -> None:
     assert score.failures == example.failures
 
 
-_LOWER = pytest.mark.xfail(reason="the reader gives 0.84 where the trees gave more than 0.9", strict=True)
+_LOWER = pytest.mark.xfail(reason="the reader gives 0.84, and 0.9 is expected", strict=True)
 
 
 @pytest.mark.parametrize(

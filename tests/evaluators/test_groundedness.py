@@ -260,7 +260,7 @@ def test_a_limit_that_is_turned_round_fails() -> None:
     assert "least" in (failed.explanation or "")
 
 
-_MISSED = pytest.mark.xfail(reason="the trees and rules told these, the reader does not: docs/quality.md", strict=True)
+_MISSED = pytest.mark.xfail(reason="the reader misses these: docs/quality.md", strict=True)
 
 
 @_MISSED

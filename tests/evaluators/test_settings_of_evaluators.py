@@ -38,20 +38,20 @@ def test_two_evaluators_of_one_name_have_settings_of_their_own(judge: ScriptedJu
 @evaluator(needs={"answer"}, threshold=0.5)
 def band(trace: Trace, *, settings: Settings) -> Score:
     """The value of a setting."""
-    return Score("band", settings.cascade_band, explanation=settings.model("likelihood"))
+    return Score("band", settings.judge_budget_hour, explanation=settings.model("likelihood"))
 
 
 def test_a_function_gets_settings_by_a_keyword() -> None:
     """A keyword-only parameter `settings` is filled; settings that an evaluator has are kept."""
-    own = configure(band, Settings(cascade_band=0.25, models={"likelihood": "one"}))
-    ((score,),) = run(configure(own, Settings(cascade_band=0.75)), [make_trace()])
+    own = configure(band, Settings(judge_budget_hour=0.25, models={"likelihood": "one"}))
+    ((score,),) = run(configure(own, Settings(judge_budget_hour=0.75)), [make_trace()])
     assert (score.value, score.explanation) == (0.25, "one")
     assert own(make_trace()).value == 0.25
 
 
 def test_without_settings_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """An evaluator that was given none reads them when it runs."""
-    monkeypatch.setenv("RAGTRACE_CASCADE_BAND", "0.125")
+    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.125")
     ((score,),) = run(band, [make_trace()])
     assert score.value == 0.125
 
@@ -59,7 +59,8 @@ def test_without_settings_the_environment_counts(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("width", "method"), [(0.5, "judge"), (0.1, "code")])
 def test_a_cascade_hands_its_settings_down(judge: ScriptedJudge, width: float, method: str) -> None:
     """The local evaluator, the band and the judge's evaluator have the settings of the cascade."""
-    check = configure(cascade(band, plugins.load("sexism")), Settings(cascade_band=width, models={"likelihood": "two"}))
+    own = cascade(band, plugins.load("sexism"), band=lambda: width)
+    check = configure(own, Settings(judge_budget_hour=0.75, models={"likelihood": "two"}))
     ((score,),) = run(check, [make_trace()])
     assert score.method == method
     assert (score.value == 0.0) is (method == "judge")

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import plugins
-from ragtrace.errors import MissingExtraError, ModelError, SettingError
+from ragtrace.errors import ModelError, SettingError
 from ragtrace.evaluate.models import external, model_file
 from ragtrace.evaluate.models.external.detoxifier import toxicity_models
 from ragtrace.evaluate.models.external.entailment import HHEM, entailment_models
@@ -81,9 +81,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
 @pytest.mark.parametrize(
     ("values", "module", "evaluator", "package"),
     [
-        ({"models": {"toxicity": "detoxify:original"}}, "detoxify", "toxicity", "pip install detoxify"),
-        ({"models": {"pii": "presidio"}}, "presidio_analyzer", "pii_leakage", "pip install presidio-analyzer"),
-        ({"models": {"pii": "gliner:some"}}, "gliner", "contact_information", "pip install gliner"),
+        ({"models": {"toxicity": "detoxify:original"}}, "detoxify", "toxicity", "pip install 'detoxify'"),
+        ({"models": {"pii": "presidio"}}, "presidio_analyzer", "pii_leakage", "pip install 'presidio-analyzer'"),
+        ({"models": {"pii": "gliner:some"}}, "gliner", "contact_information", "pip install 'gliner'"),
         ({"models": {"entailment": "x"}}, "sentence_transformers", "hallucination_cross_encoder", "transformers]"),
         ({"models": {"entailment": HHEM}}, "transformers", "hallucination_cross_encoder", "transformers]"),
         ({"models": {"similarity": "x"}}, "sentence_transformers", "answer_relevance_cosine", "transformers]"),
@@ -449,8 +449,3 @@ def test_processes_that_evaluate_load_what_is_named(make: Callable[..., str], se
     assert there is not None
     assert there[0][0].value == pytest.approx(here[0][0].value or 0.0, abs=1e-5)
     assert there[0][0].explanation == f"by {folder}"
-
-
-def test_the_error_names_a_package_without_an_extra() -> None:
-    """Packages that no extra brings are installed by their own name."""
-    assert str(MissingExtraError("detoxify", "", "It")).endswith("Install it with: pip install detoxify")

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import record_cases
 from tokenizers import Tokenizer
 from vocabulary import cut
 
@@ -252,17 +253,10 @@ class Maker:
                 budget = self.random.choice((200, 240, 300))
                 found[task, int(bool(touching))].append(
                     self.row(
-                        r["contexts"],
-                        query,
-                        text,
-                        bad,
-                        spans or None,
-                        budget,
-                        absent=absent,
-                        kind=kind,
-                        source="ragtruth",
+                        r["contexts"], query, text, bad, spans or None, budget,
+                        absent=absent, kind=kind, source="ragtruth",
                     )
-                )
+                )  # fmt: skip
         return [row for made in found.values() for row in made]
 
     def _exchanged(self, text: str, contexts: Sequence[str]) -> tuple[str, tuple[int, int]] | None:
@@ -325,6 +319,16 @@ class Maker:
         self.random.shuffle(made)
         return made[:limit]
 
+    def records(self, number: int) -> list[Row]:
+        """Answers over records that are drawn by rule."""
+        rows = []
+        for i, (context, question, answers) in enumerate(record_cases.draw_cases(7, number)):
+            for text, wrong, absent in answers:
+                spans = [(at, at + len(wrong))] if wrong and (at := text.find(wrong)) >= 0 else None
+                labels = {"absent": absent if wrong else -1, "group": f"table-{i}", "kind": "table", "source": "tables"}
+                rows.append(self.row([context], question, text, int(bool(wrong)), spans, **labels))
+        return rows
+
     def other_chunks(self, files: Sequence[Path], limit: int) -> list[Row]:
         """Right and wrong answers over the chunks of another case: all bad, so that the answer alone tells nothing."""
         cases = [c for f in files for c in lines(f)]
@@ -372,6 +376,8 @@ def main() -> None:
     cases += maker.other_chunks(given.cases, 1_200 * given.variants)
     streams = {
         "cases": [r for r in cases if r.source == "cases"],
+        "tables": maker.records(9_000),
+        "tools": [r for r in cases if r.group.startswith("tools")],
         "relevance": [r for r in cases if r.source == "relevance"],
         "validation": validation,
         "nli": [r for n, k in _NLI.items() for r in maker.labelled(train / "nli" / f"{n}.jsonl.gz", k)],
@@ -382,9 +388,7 @@ def main() -> None:
         streams["ground"] += times * maker.labelled(train / "ground" / f"{n}.jsonl.gz")
     streams["relevance"] += maker.relevance(train / "other") + maker.passages_of_cases(given.cases, 9_000)
     for name, rows in streams.items():
-        print(
-            name, len(rows), "bad", sum(r.bad == 1 for r in rows), "pieces", sum(len(r.ids) for r in rows), flush=True
-        )
+        print(name, len(rows), "bad", sum(r.bad == 1 for r in rows), "pieces", sum(len(r.ids) for r in rows))
     (given.out / "rows.pickle").write_bytes(pickle.dumps(streams))
 
 

@@ -32,8 +32,10 @@ from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-MIX = {"cases": 0.42, "ragtruth": 0.28, "ground": 0.16, "relevance": 0.09, "nli": 0.05}
-"""Shares of the word pieces, after the inference pairs that come first."""
+MIX = {
+    "cases": 0.32, "tools": 0.10, "tables": 0.10, "ragtruth": 0.23, "ground": 0.13, "relevance": 0.07, "nli": 0.05,
+}  # fmt: skip
+"""Shares of the word pieces, after the inference pairs that come first. `tools` are also among the cases."""
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 _PROCESSOR = Path("/proc/cpuinfo")
 BF16 = DEVICE == "cuda" or any(f in _PROCESSOR.read_text() for f in ("avx512_bf16", "amx_bf16"))
@@ -139,12 +141,13 @@ class Mixed(IterableDataset):  # type: ignore[misc]
         parts = loaders * self.given.processes
         place = self.rank * loaders + number
         seed = 100 * place + self.tokens + self.given.seed
-        feeds = {k: Stream(self.streams[k], slice(place, None, parts), seed, self.given.step) for k in MIX}
+        mix = self.given.mix
+        feeds = {k: Stream(self.streams[k], slice(place, None, parts), seed, self.given.step) for k in mix}
         used: Counter[str] = Counter()
         while True:
             total = sum(used.values()) + 1
             pairs_first = self.tokens + total * parts < self.given.pairs_first * 1e6
-            kind = "nli" if pairs_first else max(MIX, key=lambda k: MIX[k] - used[k] / total)
+            kind = "nli" if pairs_first else max(mix, key=lambda k: mix[k] - used[k] / total)
             rows = feeds[kind].next()
             used[kind] += sum(len(r.ids) for r in rows)
             yield batch_of(rows)
@@ -317,6 +320,7 @@ def main() -> None:
     parser.add_argument(
         "--pairs-first", type=float, default=1.6, help="millions of word pieces of inference pairs alone"
     )
+    parser.add_argument("--mix", type=json.loads, default=MIX, help="JSON with the shares of the streams")
     parser.add_argument("--rate", type=float, default=9e-5)
     parser.add_argument("--decay", type=float, default=0.25, help="share at the end in which the rate falls")
     parser.add_argument("--average", type=float, default=0.999, help="of the weights, kept at each step")

