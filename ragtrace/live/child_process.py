@@ -66,10 +66,7 @@ class ProcessRunner:
     """Runs evaluators that have an importable name in a child process. Calls from several threads take turns."""
 
     def __init__(
-        self,
-        environment: Mapping[str, str] | None = None,
-        command: Sequence[str] = COMMAND,
-        names: Sequence[str] = (),
+        self, environment: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND, names: Sequence[str] = ()
     ) -> None:
         """`environment` is set in the child beside what this process has. `command` starts it; the descriptor of its
         connection is appended. `names` are the evaluators whose models the child loads first, by the names to load them

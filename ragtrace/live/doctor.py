@@ -28,22 +28,15 @@ class Finding:
 
 
 _PACKAGES = (
-    ("langchain-core", "langchain_core", "langchain"),
-    ("llama-index-core", "llama_index", "llama-index"),
+    ("langchain-core", "langchain_core", "langchain"), ("llama-index-core", "llama_index", "llama-index"),
     ("opentelemetry-sdk", "opentelemetry.sdk", "otlp"),
     ("opentelemetry-exporter-otlp-proto-http", "opentelemetry.exporter.otlp.proto.http", "otlp"),
     ("opentelemetry-exporter-otlp-proto-grpc", "opentelemetry.exporter.otlp.proto.grpc", "otlp"),
-    ("prometheus-client", "prometheus_client", "prometheus"),
-    ("onnxruntime", "onnxruntime", "models"),
-    ("sentence-transformers", "sentence_transformers", "sentence-transformers"),
-    ("litellm", "litellm", "judge"),
-    ("sqlalchemy", "sqlalchemy", "store"),
-    ("psycopg", "psycopg", "store"),
-    ("redis", "redis", "brokers"),
-    ("fastapi", "fastapi", "serve"),
-    ("nats-py", "nats", "brokers"),
-    ("confluent-kafka", "confluent_kafka", "brokers"),
-)
+    ("prometheus-client", "prometheus_client", "otlp"), ("onnxruntime", "onnxruntime", "models"),
+    ("sentence-transformers", "sentence_transformers", "sentence-transformers"), ("litellm", "litellm", "judge"),
+    ("sqlalchemy", "sqlalchemy", "store"), ("psycopg", "psycopg", "store"), ("redis", "redis", "brokers"),
+    ("fastapi", "fastapi", "serve"), ("nats-py", "nats", "brokers"), ("confluent-kafka", "confluent_kafka", "brokers"),
+)  # fmt: skip
 _OTHERS = (
     "openinference-instrumentation-langchain", "openinference-instrumentation-llama-index",
     "opentelemetry-instrumentation-langchain", "opentelemetry-instrumentation-llamaindex",

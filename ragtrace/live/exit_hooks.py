@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from multiprocessing import process, util
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _has_warned = False
 _process_id = 0  # whose handlers were looked at last
+_forking = threading.local()
 _FIRST = 1_000
 """Priority among what multiprocessing does at the end of a child: before its queues are closed."""
 
@@ -38,6 +39,23 @@ def install(runtime: Runtime) -> None:
         _close_with_child(runtime)  # `init` was called in such a child, e.g. by the initializer of a pool
     _close_with_celery()
     _close_at_signals()
+    _keep_signals()
+
+
+@cache
+def _keep_signals() -> None:
+    """Have signals wait during a fork. Python forgets one that reaches the child before the hooks of the fork have run,
+    and a pool that was terminated so early would wait for this child for ever."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+
+
+def _hold() -> None:
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+
+def _release() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
 
 
 def _close_with_child(runtime: Runtime) -> None:
@@ -53,8 +71,7 @@ def _close_with_celery() -> None:
 
 
 def _on_worker_shutdown(**_: Any) -> None:
-    runtime = running.current()
-    if runtime is not None:
+    if (runtime := running.current()) is not None:
         runtime.close_at_exit()
 
 
@@ -103,8 +120,7 @@ class _CapturedSignals(list[int]):
 
 
 def _on_signal(number: int, _frame: Any) -> None:
-    runtime = running.current()
-    if runtime is None:
+    if (runtime := running.current()) is None:
         _die(number)
     else:
         runtime.close_for_signal(partial(_die, number))

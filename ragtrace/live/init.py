@@ -213,9 +213,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
         checks,
         (*sinks, *(part for part in parts if part is not None)),
         sampler=sampler,
-        limits=Limits(
-            items=settings.queue_items, batch=settings.batch, wait=settings.batch_wait, workers=max(1, settings.workers)
-        ),
+        limits=Limits(items=settings.queue_items, workers=max(1, settings.workers)),
         observers=(exit_hooks.look_again, *(() if metrics is None else (metrics.observe_request,))),
         cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
@@ -240,7 +238,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
 def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink | None:
     if settings.prometheus_port < 0:
         return None
-    require("prometheus_client", "prometheus", "prometheus_port")
+    require("prometheus_client", "otlp", "prometheus_port")
     from ragtrace_prometheus import PrometheusSink
     from ragtrace_prometheus.watcher import JudgeLimits
 
@@ -345,10 +343,7 @@ def _capture(settings: Settings, sanitizer: Sanitizer) -> ContentPolicy:
     content = words.get(settings.capture_content.lower(), settings.capture_content)
     try:
         return ContentPolicy.of(
-            content,
-            openinference=settings.openinference,
-            tags=frozenset(settings.capture_tags),
-            sanitizer=sanitizer,
+            content, openinference=settings.openinference, tags=frozenset(settings.capture_tags), sanitizer=sanitizer
         )
     except ValueError as error:
         raise SettingError(str(error)) from None
@@ -359,10 +354,8 @@ def _sampler(settings: Settings) -> sampling.Sampler:
     if settings.sample_per_second:
         limit = sampling.rate_limit(settings.sample_per_second)
         sampler = limit if settings.sample == 1.0 else sampling.all_of(sampler, limit)
-    always = [sampling.errors()] if settings.sample_errors else []
-    if settings.sample_slower_than:
-        always.append(sampling.slow(settings.sample_slower_than))
-    sampler = sampling.any_of(*always, sampler) if always else sampler
+    slow = [sampling.slow(settings.sample_slower_than)] if settings.sample_slower_than else []
+    sampler = sampling.any_of(sampling.errors(), *slow, sampler)
     return sampling.behind_head(sampler, settings.head_sample, publishes=bool(settings.transport))
 
 
@@ -371,4 +364,4 @@ def _strata(settings: Settings) -> list[str]:
     ratio = ["ratio"] if settings.sample != 1.0 or not settings.sample_per_second else []
     limit = ["rate_limit"] if settings.sample_per_second else []
     slow = ["slow"] if settings.sample_slower_than else []
-    return [*ratio, *limit, *(["error"] if settings.sample_errors else []), *slow]
+    return [*ratio, *limit, "error", *slow]

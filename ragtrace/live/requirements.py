@@ -26,14 +26,9 @@ _TORCH = Requirement("torch", "sentence-transformers")
 _SENTENCE_TRANSFORMERS = (Requirement("sentence_transformers", "sentence-transformers"), _TORCH)
 _TRANSFORMERS = (Requirement("transformers", "sentence-transformers"), _TORCH)
 _MODULES = {
-    "composite": _MODELS,
-    "entities": _MODELS,
-    "groundedness": _MODELS,
-    "language_match": _LANGUAGE,
-    "references": _MODELS,
-    "safety": _MODELS,
-    "similarity": _MODELS,
-}
+    "composite": _MODELS, "entities": _MODELS, "groundedness": _MODELS, "language_match": _LANGUAGE,
+    "references": _MODELS, "safety": _MODELS, "similarity": _MODELS,
+}  # fmt: skip
 """The requirements of all evaluators of a module in `ragtrace.evaluate`."""
 _EVALUATORS = {
     "answer_correctness_judge": _MODELS,

@@ -53,11 +53,9 @@ class Settings:
     `["toxicity", {name = "faithfulness_judge", sample = 0.01}]` in the file and in code, and in the environment
     `RAGTRACE_EVALUATORS=toxicity,faithfulness_judge=0.01`."""
     sample: float = 1.0
-    """Share of the requests that is evaluated, before the rate limit."""
+    """Share of the requests that is evaluated, before the rate limit. Requests that ended in an error all are."""
     sample_per_second: float = 1.0
     """Requests evaluated a second on average at most; 0 for no limit."""
-    sample_errors: bool = True
-    """Evaluate every request that ended in an error."""
     sample_slower_than: float = 0.0
     """Evaluate every request that took this long; 0 for none."""
     head_sample: float = 1.0
@@ -139,10 +137,6 @@ class Settings:
 
     queue_items: int = 2_000
     """Requests that wait for evaluation at most; a further one is dropped and counted."""
-    batch: int = 16
-    """Requests evaluated together."""
-    batch_wait: float = 0.25
-    """How long a request waits for company at most."""
     workers: int = 1
     """Threads that evaluate. Each has a child process for the evaluators with an importable name (built in, entry
     point, `module:attribute`), so that the application neither waits for them nor ends with one that crashes.
@@ -170,8 +164,6 @@ class Settings:
     """Where an OpenAI-compatible server of your own answers, e.g. `http://localhost:8000/v1`."""
     judge_timeout: float = 30.0
     """How long one request to the judge may take."""
-    judge_retries: int = 3
-    """How often a request is tried again after a rate limit, a timeout or a server's error."""
     judge_concurrency: int = 8
     """Requests to the judge at the same time."""
     judge_max_tokens: int = 1_024
@@ -196,9 +188,6 @@ class Settings:
     true or false."""
     g_eval_criteria: str = "Is the answer correct, complete, coherent and to the point?"
     """What the evaluator `g_eval` looks at."""
-    cascade_band: float = 0.05
-    """Half the width of the band around a local evaluator's threshold in which its `_cascade` form asks the judge; it
-    shrinks with the budget that is left."""
 
     store: str = ""
     """Where sampled evaluations are kept with their texts, for people to review: a file (SQLite) or
@@ -221,35 +210,16 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "transport_privacy": ("inline", "sealed", "claim_check"),
 }
 _BOUNDS: Mapping[str, tuple[float, float]] = {
-    "sample": (0.0, 1.0),
-    "sample_per_second": (0.0, float("inf")),
-    "head_sample": (1e-9, 1.0),
-    "sample_slower_than": (0.0, float("inf")),
-    "prometheus_port": (-1, 65_535),
-    "hold_seconds": (0.0, 3_600.0),
-    "queue_items": (1, 10_000_000),
-    "batch": (1, 10_000),
-    "batch_wait": (0.0, 60.0),
-    "workers": (0, 64),
-    "exit_seconds": (0.0, 600.0),
-    "judge_timeout": (0.1, 3_600.0),
-    "judge_retries": (0, 20),
-    "judge_concurrency": (1, 1_000),
-    "judge_max_tokens": (1, 1_000_000),
-    "judge_budget_hour": (0.0, float("inf")),
-    "judge_budget_day": (0.0, float("inf")),
-    "cascade_band": (0.0, 1.0),
-    "store_days": (0.0, 36_500.0),
-    "store_bytes": (0, float("inf")),
-}
+    "sample": (0.0, 1.0), "sample_per_second": (0.0, float("inf")), "head_sample": (1e-9, 1.0),
+    "sample_slower_than": (0.0, float("inf")), "prometheus_port": (-1, 65_535), "hold_seconds": (0.0, 3_600.0),
+    "queue_items": (1, 10_000_000), "workers": (0, 64), "exit_seconds": (0.0, 600.0), "judge_timeout": (0.1, 3_600.0),
+    "judge_concurrency": (1, 1_000), "judge_max_tokens": (1, 1_000_000), "judge_budget_hour": (0.0, float("inf")),
+    "judge_budget_day": (0.0, float("inf")), "store_days": (0.0, 36_500.0), "store_bytes": (0, float("inf")),
+}  # fmt: skip
 
 
 _SECTION = Section(
-    Settings,
-    table="",
-    prefix=PREFIX,
-    choices=_CHOICES,
-    bounds=_BOUNDS,
+    Settings, table="", prefix=PREFIX, choices=_CHOICES, bounds=_BOUNDS,
     checks={
         "evaluators": evaluator_shares,
         "models": check_models,
@@ -262,7 +232,7 @@ _SECTION = Section(
         "transport": check_address,
     },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),
-)
+)  # fmt: skip
 
 
 def load(
@@ -277,7 +247,7 @@ def load(
 
 _OF_EVALUATORS = (
     "models", "phone_regions", "public_contacts", "leaks_from_context",
-    "judge_", "model_prices", "redact", "g_eval_", "cascade_",
+    "judge_", "model_prices", "redact", "g_eval_",
 )  # fmt: skip
 
 

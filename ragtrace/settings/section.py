@@ -215,16 +215,10 @@ def _numbers(value: Any, where: str) -> dict[str, float]:
 
 
 _CONVERTERS: Mapping[Any, Callable[[Any, str], Any]] = {
-    bool: _boolean,
-    int: _number(int),
-    float: _number(float),
-    str: _text,
-    tuple[Any, ...]: _items,
-    tuple[str, ...]: _names,
-    frozenset[str]: lambda value, where: frozenset(_names(value, where)),
-    Mapping[str, str]: _mapping,
-    Mapping[str, float]: _numbers,
-}
+    bool: _boolean, int: _number(int), float: _number(float), str: _text, tuple[Any, ...]: _items,
+    tuple[str, ...]: _names, frozenset[str]: lambda value, where: frozenset(_names(value, where)),
+    Mapping[str, str]: _mapping, Mapping[str, float]: _numbers,
+}  # fmt: skip
 
 
 def read_secret(setting: str, name: str) -> str | None:

@@ -120,7 +120,7 @@ def _scrape(runtime: ragtrace.Runtime) -> str:
 def test_a_request_that_is_not_sampled_can_be_scored(start: Start) -> None:
     """A score of a request that is not evaluated leaves alone, with the request's span."""
     capture = Capture()
-    start(sample=0.0, sample_errors=False, sinks=[capture])
+    start(sample=0.0, sinks=[capture])
     trace_id = ask()
     assert ragtrace.score(trace_id, "rating", 1)
     (evaluation,) = capture.wait(1)

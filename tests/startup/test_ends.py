@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from langchain_core.runnables import RunnableLambda
 import ragtrace
 from ragtrace import plugins
 from ragtrace.evaluation import evaluator
+from ragtrace.live import init as live_init
 from ragtrace.live.pipeline import Pipeline
 from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.records import Evaluation, Trace
@@ -54,9 +58,10 @@ def test_without_init_there_is_nothing_to_wait_for() -> None:
     assert ragtrace.shutdown(0.1)
 
 
-def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path) -> None:
+def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After flush the scores are on the exported root, although no batch was full."""
-    start(spans_file=str(tmp_path / "spans.jsonl"), batch_wait=30.0)
+    monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, wait=30.0))
+    start(spans_file=str(tmp_path / "spans.jsonl"))
     ask()
     assert ragtrace.flush(30)
     assert "gen_ai.evaluation.quick.score" in (tmp_path / "spans.jsonl").read_text()
@@ -98,7 +103,7 @@ def test_flush_says_that_a_file_was_not_written(start: Start) -> None:
     assert runtime.export.file_spans.failed == {"rejected": 2}
 
 
-def test_flush_says_once_that_a_queue_was_full(start: Start) -> None:
+def test_flush_says_once_that_a_queue_was_full(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests for which the queue had no room make the next flush False, and not the one after it."""
     release = threading.Event()
 
@@ -107,7 +112,8 @@ def test_flush_says_once_that_a_queue_was_full(start: Start) -> None:
         release.wait(60)
         return 1.0
 
-    runtime = start(evaluators=[slow], queue_items=1, batch=1)
+    monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, batch=1))
+    runtime = start(evaluators=[slow], queue_items=1)
     for i in range(5):
         runtime.pipeline.submit(make_trace(trace_id=i + 1))
     release.set()
@@ -206,7 +212,7 @@ def test_init_with_the_same_settings_changes_nothing(start: Start, monkeypatch: 
     assert start(sinks=[], sample=0.5, redact="pii") is not function
 
 
-def test_shutdown_says_what_it_left_behind(start: Start) -> None:
+def test_shutdown_says_what_it_left_behind(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request whose evaluation is under way when the time is over is dropped, counted, and shutdown is False."""
     release = threading.Event()
 
@@ -215,7 +221,8 @@ def test_shutdown_says_what_it_left_behind(start: Start) -> None:
         release.wait(60)
         return 1.0
 
-    runtime = start(evaluators=[slow, quick], batch=1)
+    monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, batch=1))
+    runtime = start(evaluators=[slow, quick])
     for i in range(3):
         runtime.pipeline.submit(make_trace(trace_id=i + 1))
     assert not ragtrace.shutdown(0.5)
@@ -264,3 +271,24 @@ def test_senders_share_one_deadline_at_the_end() -> None:
     Runtime(Settings(enabled=False, frameworks=()), Pipeline(()), parts).close(1.0)
     seconds = [each.seconds for each in senders]
     assert 0.5 <= seconds[2] < seconds[1] < seconds[0] <= 1.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_signal_that_reaches_a_new_child_at_once_ends_it(tmp_path: Path) -> None:
+    """Python forgets one that comes before the hooks of the fork have run. The mask of the parent stays as it was."""
+    program = """
+import os, signal, time
+import ragtrace
+ragtrace.init(evaluators=["looping_compression_ratio"], frameworks=())
+ends = []
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(30)
+    os.kill(pid, signal.SIGTERM)
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+assert ends == [-signal.SIGTERM] * 5, ends
+assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -41,6 +41,10 @@ def quick(trace): return 1.0
 @evaluator(needs={"answer"}, timeout=60)
 def hangs(trace): time.sleep(60); return 1.0
 
+from functools import partial
+from ragtrace.live import init as starting
+starting.Limits = partial(starting.Limits, batch=1_000, wait=30.0)  # what is asked waits until the process ends
+
 def init(*checks, **more):
     more = {"frameworks": ("langchain",), "sample_per_second": 0, **more}
     return ragtrace.init(evaluators=checks, spans_file=sys.argv[1], **more)
@@ -54,11 +58,7 @@ def run(
     script, spans = tmp_path / "app.py", tmp_path / "spans.jsonl"
     script.write_text(PRELUDE + textwrap.dedent(body))
     done = subprocess.run(
-        [sys.executable, str(script), str(spans)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
+        [sys.executable, str(script), str(spans)], capture_output=True, text=True, timeout=timeout, check=False
     )
     return done, [json.loads(line) for line in spans.read_text().splitlines()] if spans.exists() else []
 
@@ -135,7 +135,7 @@ def test_a_signal_flushes(name: str, tmp_path: Path) -> None:
     """A process killed by a signal sends what it holds, and dies of the signal all the same."""
     number = signal.Signals[name]
     body = f"""
-    init(quick, batch_wait=30.0, batch=1000)
+    init(quick)
     for i in range(3): chain.invoke('q')
     os.kill(os.getpid(), {number})
     time.sleep(30)
@@ -167,7 +167,7 @@ def test_sigterm_while_ragtrace_closes_loses_nothing(begin: str, tmp_path: Path)
     body = f"""
     @evaluator(needs={{"answer"}}, timeout=60)
     def slow(trace): time.sleep(1); return 1.0
-    init(slow, batch_wait=30.0, batch=1000)
+    init(slow)
     for i in range(2): chain.invoke('q')
     threading.Timer(0.5, os.kill, (os.getpid(), 15)).start()
     {begin}
@@ -231,7 +231,7 @@ def test_children_of_multiprocessing_lose_nothing(tmp_path: Path) -> None:
     body = """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
-    init(quick, batch_wait=30.0, batch=1000)
+    init(quick)
     def ask(question): return chain.invoke(question).content
     context = multiprocessing.get_context("fork")
     children = [context.Process(target=chain.invoke, args=("child",)) for i in range(3)]
@@ -254,7 +254,7 @@ def test_children_of_multiprocessing_that_start_ragtrace_themselves_lose_nothing
     body = """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
-    def start(): init(quick, batch_wait=30.0, batch=1000)
+    def start(): init(quick)
     def ask(question): return chain.invoke(question).content
     def start_and_ask(): start(); ask("child")
     context = multiprocessing.get_context("fork")
@@ -270,7 +270,7 @@ def test_children_of_multiprocessing_that_start_ragtrace_themselves_lose_nothing
 
 
 SERVER = """
-init(quick, batch_wait=30.0, batch=1000)
+init(quick)
 
 async def app(scope, receive, send):
     if scope["type"] != "http":
@@ -283,7 +283,7 @@ async def app(scope, receive, send):
 
 IN_POOL = """
 import threading
-starting = threading.Thread(target=init, args=(quick,), kwargs={"batch_wait": 30.0, "batch": 1000})
+starting = threading.Thread(target=init, args=(quick,))
 starting.start()
 starting.join()
 """
@@ -296,7 +296,7 @@ def test_uvicorn_that_is_terminated_loses_nothing(workers: str, tmp_path: Path) 
     file = tmp_path / "spans.jsonl"
     server = SERVER
     if workers == "a thread":
-        workers, server = "1", SERVER.replace("init(quick, batch_wait=30.0, batch=1000)\n", IN_POOL)
+        workers, server = "1", SERVER.replace("init(quick)\n", IN_POOL)
         assert IN_POOL in server
     (tmp_path / "app.py").write_text(PRELUDE.replace("sys.argv[1]", "os.environ['SPANS']") + server)
     port = free_port()
@@ -321,7 +321,7 @@ def test_uvicorn_that_is_terminated_loses_nothing(workers: str, tmp_path: Path) 
 
 
 WSGI = """
-init(quick, batch_wait=30.0, batch=1000)
+init(quick)
 
 def app(environ, start_response):
     chain.invoke("q")
@@ -367,7 +367,7 @@ from celery import Celery
 app = Celery("app", broker="filesystem://", backend=f"file://{os.environ['FOLDER']}/results")
 queue = os.environ["FOLDER"] + "/queue"
 app.conf.update(broker_transport_options={"data_folder_in": queue, "data_folder_out": queue})
-init(quick, batch_wait=30.0, batch=1000)
+init(quick)
 
 @app.task
 def ask(question):

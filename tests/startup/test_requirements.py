@@ -105,10 +105,7 @@ def test_a_models_folder_is_looked_at_before_the_start(
 ) -> None:
     """What it lacks is said; a model without a head for pairs would give random scores."""
     folder = _folder(tmp_path / "model", *names, **config)
-    for setting, name in (
-        ("entailment", "hallucination_cross_encoder"),
-        ("similarity", "answer_relevance_cosine"),
-    ):
+    for setting, name in (("entailment", "hallucination_cross_encoder"), ("similarity", "answer_relevance_cosine")):
         problem = requirements.wrong_model([plugins.load(name)], Settings(models={setting: folder}))
         assert problem.startswith(f"models.{setting} names {folder!r}, which {words}" if words else "")
         assert bool(problem) == bool(words)
