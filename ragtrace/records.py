@@ -215,7 +215,7 @@ class Score:
     name: str
     value: float | None = None
     label: str | None = None
-    """`pass`, `fail`, `not_applicable`, or None where the evaluator has no threshold."""
+    """`pass`, `fail`, `not_applicable`, a category of at most 64 characters, or None."""
     explanation: str | None = None
     """For people. May quote the answer, so it leaves the process only where content may."""
     cause: str | None = None
@@ -287,7 +287,9 @@ MAX_CHARS = 20_000
 _MAX_EVIDENCE = 1_000
 """Pieces of evidence of a score that are kept."""
 _MAX_WORD = 1_000
-"""Characters of a label, a document's id and the name of a model that are kept."""
+"""Characters of a document's id and the name of a model that are kept."""
+_MAX_LABEL = 64
+"""Characters of a label: what is longer is no category and may quote the answer, and a label leaves the process."""
 _MAX_FAILURES = 10
 
 
@@ -333,18 +335,16 @@ def bounded(score: Score) -> Score:
         explanation = f"{explanation[:MAX_CHARS]}... [{len(explanation) - MAX_CHARS} characters cut]"
     if cut:
         explanation = f"{explanation or ''} [only the first {_MAX_EVIDENCE} pieces of evidence are kept]".lstrip()
+    label = _text_of(score.label)
+    if label is not None and len(label) > _MAX_LABEL:
+        explanation = f"{explanation or ''} [left out: a label of {len(label)} characters]".lstrip()
+        label = None
+    value = None if score.value is None else float(score.value)
     return replace(
-        score,
-        name=_text_of(score.name) or "",
-        value=None if score.value is None else float(score.value),
-        explanation=explanation,
-        evidence=tuple(map(_bounded_evidence, evidence)),
-        error=_text_of(score.error),
-        label=_word(score.label),
-        cause=_word(score.cause),
-        model=_word(score.model),
-        failures=_bounded_failures(score.failures),
-    )
+        score, name=_text_of(score.name) or "", value=value, label=label, explanation=explanation,
+        evidence=tuple(map(_bounded_evidence, evidence)), failures=_bounded_failures(score.failures),
+        error=_text_of(score.error), cause=_word(score.cause), model=_word(score.model),
+    )  # fmt: skip
 
 
 def _first_pieces(evidence: Iterable[Evidence]) -> tuple[list[Evidence], bool]:

@@ -114,10 +114,7 @@ class ScoreDelivery:
     """A sink that takes the scores of evaluations, and annotations, to a backend."""
 
     def __init__(
-        self,
-        backend: Backend,
-        form: AnnotationForm | None = None,
-        limits: DeliveryLimits | None = None,
+        self, backend: Backend, form: AnnotationForm | None = None, limits: DeliveryLimits | None = None
     ) -> None:
         """`form` prepares the texts; without it explanations stay in the process."""
         self.name = backend.name

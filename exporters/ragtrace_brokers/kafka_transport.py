@@ -31,10 +31,7 @@ from ragtrace_brokers.message import (
 _SECONDS = 10.0
 _REBALANCE_SECONDS = 6.0
 """The shortest time without a sign of life after which a member counts as dead that brokers allow by default."""
-_RESULTS: dict[int, PublishResult] = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "too_large",
-    KafkaError._QUEUE_FULL: "full",
-}
+_RESULTS: dict[int, PublishResult] = {KafkaError.MSG_SIZE_TOO_LARGE: "too_large", KafkaError._QUEUE_FULL: "full"}
 
 
 @dataclass(slots=True, eq=False)

@@ -28,10 +28,7 @@ class EventSink:
     """Emits one log record for each score that there is."""
 
     def __init__(
-        self,
-        logger_provider: Any = None,
-        form: ScoreFormat | None = None,
-        is_on: Callable[[], bool] = lambda: True,
+        self, logger_provider: Any = None, form: ScoreFormat | None = None, is_on: Callable[[], bool] = lambda: True
     ) -> None:
         """`logger_provider` defaults to the global one. Nothing is emitted once `is_on` returns False."""
         self._is_on = is_on

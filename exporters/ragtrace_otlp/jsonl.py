@@ -58,11 +58,8 @@ def span_as_dict(span: ReadableSpan) -> dict[str, Any]:
     return {
         "trace_id": format_trace_id(context.trace_id) if context else None,
         "span_id": format_span_id(context.span_id) if context else None,
-        "parent_id": format_span_id(span.parent.span_id) if span.parent else None,
-        "name": span.name,
-        "kind": span.kind.name,
-        "start_time": span.start_time,
-        "end_time": span.end_time,
+        "parent_id": format_span_id(span.parent.span_id) if span.parent else None, "name": span.name,
+        "kind": span.kind.name, "start_time": span.start_time, "end_time": span.end_time,
         "status": {"code": span.status.status_code.name, "description": span.status.description},
         "attributes": dict(span.attributes or {}),
         "events": [{"name": e.name, "time": e.timestamp, "attributes": dict(e.attributes or {})} for e in span.events],
@@ -73,4 +70,4 @@ def span_as_dict(span: ReadableSpan) -> dict[str, Any]:
         "resource": dict(span.resource.attributes),
         "scope": span.instrumentation_scope.name if span.instrumentation_scope else None,
         **({"trace_state": context.trace_state.to_header()} if context and context.trace_state else {}),
-    }
+    }  # fmt: skip

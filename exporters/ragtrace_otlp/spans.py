@@ -61,9 +61,7 @@ class EvaluationSpanSink:
             before = by_root.get(key)
             if before is not None:
                 evaluation = replace(  # noqa: PLW2901 both together
-                    evaluation,
-                    scores=before.scores + evaluation.scores,
-                    cause=evaluation.cause or before.cause,
+                    evaluation, scores=before.scores + evaluation.scores, cause=evaluation.cause or before.cause
                 )
             by_root[key] = evaluation
         for evaluation in by_root.values():

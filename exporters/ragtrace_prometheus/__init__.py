@@ -21,5 +21,5 @@ def __getattr__(name: str) -> Any:
             raise
         from ragtrace.errors import MissingExtraError
 
-        raise MissingExtraError("prometheus-client", "prometheus", "Prometheus metrics") from error
+        raise MissingExtraError("prometheus-client", "otlp", "Prometheus metrics") from error
     return getattr(sink if name == "PrometheusSink" else server, name)

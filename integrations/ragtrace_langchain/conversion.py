@@ -134,8 +134,10 @@ def read_reply(run: Run, response: Any) -> None:
         if isinstance(identity, str) and identity and not identity.startswith(("run-", "lc_")):
             run.attributes[semconv.RESPONSE_ID] = identity
             break
-    counts = token_counts(getattr(message, "usage_metadata", None)) or token_counts(meta)
-    write_counts(run, counts)
+    usage = getattr(message, "usage_metadata", None)
+    if isinstance(usage, Mapping) and usage.get("total_cost") == 0:
+        return  # an answer of LangChain's cache: no provider was asked, and nobody paid
+    write_counts(run, token_counts(usage) or token_counts(meta))
 
 
 def is_control_flow(error: BaseException) -> bool:

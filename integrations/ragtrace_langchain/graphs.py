@@ -107,11 +107,19 @@ def remember_interrupt(root: Run) -> None:
             del _interrupted[next(iter(_interrupted))]
 
 
+def forget_interrupt(root: Run) -> None:
+    """Forgets the interrupted graph that this root has brought to its answer."""
+    if root.request.is_resumption and root.request.interrupt is None:
+        _interrupted.pop(root.request.session or "", None)
+
+
 def link_resumption(root: Run) -> None:
     """Links the root of a graph that goes on to the root of the run that was interrupted in the same conversation, and
-    gives it the question and the context of that one."""
-    interrupted = _interrupted.pop(root.request.session or "", None)
+    gives it the question and the context of that one. That one stays remembered until this one answers: a resumption
+    that fails is repeated."""
+    interrupted = _interrupted.get(root.request.session or "")
     if interrupted is not None:
+        root.request.is_resumption = True
         context, question, root.request.carried = interrupted
         root.query = question or root.query
         root.span.add_link(context)

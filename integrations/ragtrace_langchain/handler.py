@@ -20,7 +20,7 @@ from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
-from ragtrace_langchain.question_answer import note_interrupt, query_of, read_answer
+from ragtrace_langchain.question_answer import note_interrupt, query_of, question_of_state, read_answer
 from ragtrace_langchain.tool_calls import is_failure, read_call, read_result
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
@@ -228,6 +228,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.owner is self:
             if run.query is None:
                 self._read_inputs(run, kwargs.get("inputs"))
+                run.query = run.query or question_of_state(run, outputs)
             # LangChain ends a run whose stream was closed like any other, with what was read before the last chunk. The
             # model that was streaming has not ended then, or there is no output although it answered.
             request = run.request
@@ -235,6 +236,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             cancelled = any(outputs is None or call.key in request.open for call in streams)
             if not cancelled:
                 read_answer(run, outputs)
+                graphs.forget_interrupt(run)
             cancelled = not graphs.complete_interrupt(run) and cancelled
         self._recorder.end(run_id, cancelled=cancelled)
 

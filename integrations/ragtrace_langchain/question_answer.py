@@ -97,6 +97,14 @@ def _questions_of(error: BaseException) -> str | None:
     return "\n".join(texts) or None
 
 
+def question_of_state(run: Run, outputs: Any) -> str | None:
+    """Returns the question in the state that a graph returns, for one that went on from a checkpoint without inputs."""
+    state = outputs if isinstance(outputs, Mapping) else fields_of(outputs)
+    if run.state != GRAPH or not state:
+        return None
+    return query_of({key: state.get(key) for key in ("messages", *_QUERY_KEYS)})
+
+
 def read_answer(run: Run, outputs: Any) -> None:
     """Reads what a chain, graph or agent returns into its run."""
     # The parts of a graph's state come one after the other; those of a chain's outputs may be answers side by side.

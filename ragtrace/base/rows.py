@@ -68,10 +68,7 @@ Item = Row | DataError
 
 
 def read(
-    path: str | os.PathLike[str],
-    columns: Mapping[str, str] | None = None,
-    *,
-    unused: dict[str, Any] | None = None,
+    path: str | os.PathLike[str], columns: Mapping[str, str] | None = None, *, unused: dict[str, Any] | None = None
 ) -> Iterator[Item]:
     """The rows of a file or folder. For a line that cannot be used, the error that says why.
 

@@ -222,10 +222,7 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
     body.update({key: json.loads(text) if key in _STRUCTURED else text for key, text in texts.items()})
     logger.emit(
         _logs.LogRecord(
-            timestamp=time.time_ns(),
-            context=context_of(run.span),
-            event_name=semconv.EVENT_INFERENCE,
-            attributes=body,
+            timestamp=time.time_ns(), context=context_of(run.span), event_name=semconv.EVENT_INFERENCE, attributes=body
         )
     )
 

@@ -140,10 +140,7 @@ def mime_type(text: str) -> str:
 
 
 def tag_attributes(
-    capture: ContentPolicy,
-    session: str | None,
-    user: str | None,
-    metadata: Mapping[str, object],
+    capture: ContentPolicy, session: str | None, user: str | None, metadata: Mapping[str, object]
 ) -> Attributes:
     """The attributes of every span of a request: conversation, user, and the metadata that are let out."""
     attributes: Attributes = {}

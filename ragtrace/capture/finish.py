@@ -134,33 +134,22 @@ def _facts(
     usage = timing.usage_by_model(request.model_calls, sanitizer)
     context = root.span.get_span_context()
     return Facts(
-        app=app or _declared(request.service, sanitizer),
-        env=env,
-        prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version,
-        tenant=tenant,
-        name=root.name,
-        session_id=request.session,
-        user_id=request.user,
-        tags=tuple(request.tags),
-        model=_word(last, semconv.REQUEST_MODEL, sanitizer),
-        provider=_word(last, semconv.PROVIDER, sanitizer),
+        app=app or _declared(request.service, sanitizer), env=env,
+        prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version, tenant=tenant, name=root.name,
+        session_id=request.session, user_id=request.user, tags=tuple(request.tags),
+        model=_word(last, semconv.REQUEST_MODEL, sanitizer), provider=_word(last, semconv.PROVIDER, sanitizer),
         response_id=_word(last, semconv.RESPONSE_ID, sanitizer),
         finish_reason=last.finish_reason if last is not None else None,
         retrievals=len(request.retrieved) or int(bool(request.sources) or any(not d.source for d in request.carried)),
-        chunks_of_earlier_turns=earlier_turns,
-        stages=timing.seconds_by_stage(request.stage_times),
+        chunks_of_earlier_turns=earlier_turns, stages=timing.seconds_by_stage(request.stage_times),
         time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),
         input_tokens=sum(each.input for each in usage.values()) if usage else None,
-        output_tokens=sum(each.output for each in usage.values()) if usage else None,
-        usage=usage,
-        steps=tuple(_step(call) for call in request.tool_calls),
-        cancelled=cancelled,
-        waiting=request.interrupt is not None,
-        unrecorded=not context.trace_flags.sampled,
+        output_tokens=sum(each.output for each in usage.values()) if usage else None, usage=usage,
+        steps=tuple(_step(call) for call in request.tool_calls), cancelled=cancelled,
+        waiting=request.interrupt is not None, unrecorded=not context.trace_flags.sampled,
         trace_state=context.trace_state.get(semconv.TRACE_STATE_MEMBER, "") if context.trace_state else "",
-        spans=timing.spans(root, request.finished) if from_spans else (),
-        from_spans=from_spans,
-    )
+        spans=timing.spans(root, request.finished) if from_spans else (), from_spans=from_spans,
+    )  # fmt: skip
 
 
 def _declared(value: object, sanitizer: Sanitizer) -> str | None:

@@ -14,18 +14,11 @@ _NAMES = {
 }  # fmt: skip
 """OpenTelemetry's names for the providers that a framework calls otherwise."""
 _OPENINFERENCE: dict[str, tuple[str, str | None]] = {
-    "openai": ("openai", "openai"),
-    "azure.ai.openai": ("azure", "openai"),
-    "azure.ai.inference": ("azure", None),
-    "anthropic": ("anthropic", "anthropic"),
-    "cohere": ("cohere", "cohere"),
-    "mistral_ai": ("mistralai", "mistralai"),
-    "aws.bedrock": ("aws", None),
-    "gcp.gemini": ("google", None),
-    "gcp.vertex_ai": ("google", "vertexai"),
-    "ibm.watsonx.ai": ("ibm", None),
-    "x_ai": ("xai", None),
-}
+    "openai": ("openai", "openai"), "azure.ai.openai": ("azure", "openai"), "azure.ai.inference": ("azure", None),
+    "anthropic": ("anthropic", "anthropic"), "cohere": ("cohere", "cohere"), "mistral_ai": ("mistralai", "mistralai"),
+    "aws.bedrock": ("aws", None), "gcp.gemini": ("google", None), "gcp.vertex_ai": ("google", "vertexai"),
+    "ibm.watsonx.ai": ("ibm", None), "x_ai": ("xai", None),
+}  # fmt: skip
 """OpenInference's provider and system by OpenTelemetry's name; every other provider has one name in both."""
 
 

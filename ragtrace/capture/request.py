@@ -113,6 +113,7 @@ class Request:
     """What the application asked a person, where it stopped to ask."""
     carried: Sequence[Document] = ()
     """What the model saw before the request stopped to ask a person, where it goes on now."""
+    is_resumption: bool = False
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

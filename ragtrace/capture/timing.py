@@ -10,13 +10,9 @@ from ragtrace.capture.request import Request, Run
 from ragtrace.text.sanitizer import Sanitizer
 
 STAGES = {
-    semconv.OP_RETRIEVAL: "retrieval",
-    semconv.OP_RERANK: "rerank",
-    semconv.OP_EMBEDDINGS: "embeddings",
-    semconv.OP_CHAT: "generation",
-    semconv.OP_TEXT: "generation",
-    semconv.OP_TOOL: "tool",
-}
+    semconv.OP_RETRIEVAL: "retrieval", semconv.OP_RERANK: "rerank", semconv.OP_EMBEDDINGS: "embeddings",
+    semconv.OP_CHAT: "generation", semconv.OP_TEXT: "generation", semconv.OP_TOOL: "tool",
+}  # fmt: skip
 """Stage by operation. A workflow has no stage: it is the whole request."""
 NO_DURATION = object()
 """State of a run that was noted by hand when it was over: nobody knows how long it took."""
@@ -59,12 +55,9 @@ def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str,
     while above is not None and id(above) not in places:
         above = above.parent
     span: dict[str, object] = {
-        "name": run.name,
-        "operation": run.operation,
-        "start": max(0, run.started - root.started) / 1e9,
-        "duration": max(0, end - run.started) / 1e9,
-        "parent": places[id(above)] if above is not None else None,
-    }
+        "name": run.name, "operation": run.operation, "start": max(0, run.started - root.started) / 1e9,
+        "duration": max(0, end - run.started) / 1e9, "parent": places[id(above)] if above is not None else None,
+    }  # fmt: skip
     for key, name in _SPAN_FACTS.items():
         if name in run.attributes:
             span[key] = run.attributes[name]

@@ -40,7 +40,7 @@ _WORD = re.compile(r"[^\W_]{2,}|[぀-ヿ㐀-鿿가-힯]")
 _JOINT = re.compile(
     r";\s+|(?:,|(?<=,['\"’”]))\s+(?:and|but|while|whereas|although|though|yet|so)\s+"
     r"(?=(?:it|he|she|they|we|you|there|this|that|these|those|the|a|an|its|his|her|their|some|many|most|all|each|one|"
-    r"[A-Z][\w'-]*)\s)|\s+(?:whereas|although)\s+(?=\w)",
+    r"[A-Z][\w'-]*)\s)|\s+(?:whereas|although)\s+(?=\w)"
 )
 _SURE_VERB = (
     r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|can|could|will|would|may|might|must|should|shall|cannot"

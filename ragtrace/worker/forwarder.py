@@ -53,12 +53,7 @@ class Forwarder:
     """A thread that sends. What the endpoint cannot take now is tried again until it can."""
 
     def __init__(
-        self,
-        onward: Onward,
-        buffer: Buffer,
-        ledger: SpanCounts,
-        traces: OpenTraces,
-        settle_store: Callable[[], object],
+        self, onward: Onward, buffer: Buffer, ledger: SpanCounts, traces: OpenTraces, settle_store: Callable[[], object]
     ) -> None:
         """`settle_store` waits until what was evaluated is in the store."""
         self._onward, self._buffer, self._ledger, self._traces = onward, buffer, ledger, traces

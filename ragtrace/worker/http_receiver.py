@@ -67,27 +67,13 @@ class HttpReceiver:
         settings = self._settings
         try:
             config = uvicorn.Config(
-                self._app,
-                host=host,
-                port=port,
-                interface="asgi3",
-                loop="asyncio",
-                http=bounded_protocol(_LIMITS),
-                h11_max_incomplete_event_size=65_536,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=60,
-                timeout_graceful_shutdown=5,
-                ssl_certfile=settings.tls_certificate or None,
-                ssl_keyfile=settings.tls_key or None,
-                ssl_ca_certs=settings.tls_client_ca or None,
+                self._app, host=host, port=port, interface="asgi3", loop="asyncio", http=bounded_protocol(_LIMITS),
+                h11_max_incomplete_event_size=65_536, ws="none", lifespan="off", log_config=None, log_level="warning",
+                access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=60,
+                timeout_graceful_shutdown=5, ssl_certfile=settings.tls_certificate or None,
+                ssl_keyfile=settings.tls_key or None, ssl_ca_certs=settings.tls_client_ca or None,
                 ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca else ssl.CERT_NONE,
-            )
+            )  # fmt: skip
             config.load()
         except (OSError, ssl.SSLError) as error:
             raise SettingError(f"the certificates of the worker cannot be read: {error}") from error

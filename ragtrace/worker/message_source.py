@@ -26,6 +26,7 @@ from ragtrace_brokers.message import (
     TraceMessage,
     Transport,
     TransportError,
+    TransportOptions,
     UnreadableMessageError,
 )
 from ragtrace_brokers.seal import TransportKeys, payload_of
@@ -37,6 +38,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _LAG_SECONDS = 15.0
 _GROUP = 32
 """Messages, one of which may have ended a process, that are evaluated together."""
+_STARTS = 3
+"""A message whose evaluation was started so often after its first delivery, and never ended, is a dead letter."""
 
 
 class MessageSource:
@@ -44,7 +47,7 @@ class MessageSource:
 
     A message that comes for the first time costs nothing beyond its evaluation. One that another worker may have
     started has its starts counted in the broker: the second time it is evaluated beside others, then in a small group,
-    the last time alone, so that a message that ends the process takes no other with it; after `starts` of them it is a
+    the last time alone, so that a message that ends the process takes no other with it; after `_STARTS` of them it is a
     dead letter."""
 
     def __init__(
@@ -98,7 +101,7 @@ class MessageSource:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _fetch(self) -> None:
-        room = self._settings.in_flight - self._buffer.in_flight
+        room = TransportOptions().in_flight - self._buffer.in_flight
         if self._ledger.bytes >= self._settings.bytes:
             room = 0
         messages = self._transport.fetch(max(0, room), _FETCH_SECONDS)
@@ -128,18 +131,18 @@ class MessageSource:
         """Messages that another worker may have started."""
         counts = dict(zip((each.id for each in messages), self._transport.starts(messages), strict=True))
         for message in messages:
-            if counts[message.id] >= self._settings.starts:
+            if counts[message.id] >= _STARTS:
                 text = f"starts: {counts[message.id]} evaluations of it were started and none ended"
                 self._buffer.bury(message, text)
         second = [each for each in messages if counts[each.id] == 0]
         if second:
             self._transport.count_starts(second)
             self._accept(second)
-        rest = sorted((m for m in messages if 0 < counts[m.id] < self._settings.starts), key=lambda m: counts[m.id])
+        rest = sorted((m for m in messages if 0 < counts[m.id] < _STARTS), key=lambda m: counts[m.id])
         while rest and not self._stop.is_set():
             rest = self._transport.extend(rest)
             # The last start is alone. A worker that was killed held hundreds; one by one they would take a minute.
-            size = _GROUP if rest and counts[rest[0].id] < self._settings.starts - 1 else 1
+            size = _GROUP if rest and counts[rest[0].id] < _STARTS - 1 else 1
             group = [each for each in rest[:size] if counts[each.id] == counts[rest[0].id]]
             self._accept_apart(group)
             rest = rest[len(group) :]

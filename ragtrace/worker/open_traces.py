@@ -17,6 +17,8 @@ _REMEMBERED = 20_000
 """Ended traces whose spans are remembered, the latest."""
 _ENTRY_FACTOR = 6
 """A trace without its root waits so many times longer for further spans, where a server's span has arrived."""
+LONGEST, _LONGEST_FACTOR = 300.0, 60
+"""Seconds after which any trace ends, or so many times `quiet_seconds` if that is longer."""
 _SPAN_COST = 200
 """Bytes that the table needs for a span beside its payload, about."""
 
@@ -85,6 +87,7 @@ class OpenTraces:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
+        self._longest = max(LONGEST, _LONGEST_FACTOR * settings.quiet_seconds)
         self.lock = threading.Lock()
         self._traces: OrderedDict[bytes, OpenTrace] = OrderedDict()
         self._due: list[tuple[float, int, bytes]] = []
@@ -132,14 +135,14 @@ class OpenTraces:
     def _open(self, trace_id: bytes, sender: str, now: float) -> OpenTrace:
         self._count += 1
         trace = self._traces[trace_id] = OpenTrace(trace_id, now, now, sender, number=self._count)
-        heapq.heappush(self._due, (now + self._settings.longest_seconds, trace.number, trace_id))
+        heapq.heappush(self._due, (now + self._longest, trace.number, trace_id))
         if len(self._traces) > MOST_TRACES:
             _, oldest = self._traces.popitem(last=False)
             self._surplus.append(self._remember(oldest))
         return trace
 
     def _due_time(self, trace: OpenTrace) -> float:
-        longest = trace.first + self._settings.longest_seconds
+        longest = trace.first + self._longest
         quiet = self._settings.quiet_seconds
         if trace.has_root:
             return min(longest, trace.last + quiet)
@@ -158,7 +161,7 @@ class OpenTraces:
                 if (later := self._due_time(trace)) > now:
                     heapq.heappush(self._due, (later, number, trace_id))
                     continue
-                why = "longest" if now >= trace.first + self._settings.longest_seconds else "quiet"
+                why = "longest" if now >= trace.first + self._longest else "quiet"
                 due.append(Ended(self._end(trace), why))
         yield from due
 

@@ -74,7 +74,7 @@ class Worker:
         options = self.options
         if not options.source:
             return DiskBuffer(options.buffer) if options.buffer else Buffer()
-        reading = TransportOptions(options.group, options.visibility_seconds, options.in_flight)
+        reading = TransportOptions(options.group, options.visibility_seconds)
         self._transport = open_transport(parse_address(options.source), reading)
         return MessageBuffer(self._transport, options.visibility_seconds)
 

@@ -39,10 +39,6 @@ class WorkerSettings:
     """Workers of one group share the messages of the broker; each group gets all of them."""
     visibility_seconds: float = 30.0
     """The broker gives a message to another worker when this one has died, after so long."""
-    in_flight: int = 256
-    """Messages of the broker that this worker holds at most."""
-    starts: int = 5
-    """A message whose evaluation was started so often after its first delivery, and never ended, is a dead letter."""
     spans: bool = True
     """Send the spans on. With false the events, metrics and scores of the evaluations alone leave: for all but one of
     several groups that evaluate the same messages."""
@@ -60,9 +56,8 @@ class WorkerSettings:
     """Authorities (PEM) one of which must have signed a sender's certificate; empty to ask senders for none."""
     quiet_seconds: float = 5.0
     """A trace ends when its root has arrived and no span of it came for so long. One whose root is in another place,
-    and of which a server's or consumer's span has arrived, ends after six times as long."""
-    longest_seconds: float = 300.0
-    """A trace ends in any case so long after its first span arrived."""
+    and of which a server's or consumer's span has arrived, ends after six times as long. Any trace ends 300
+    seconds after its first span arrived, or sixty times as long if that is more."""
     bytes: int = 256 * 1024 * 1024
     """Bytes of spans, encoded, that the worker holds at most, in memory and in the buffer. Above them senders are asked
     to come again later. Where more than half is taken, no sender may have more than half."""
@@ -105,12 +100,9 @@ _SECTION = Section(
     checks={"grpc": _check_address, "http": _check_address, "source": _check_source, "group": _check_group},
     bounds={
         "quiet_seconds": (0.0, 3_600.0),
-        "longest_seconds": (0.1, 86_400.0),
         "bytes": (1_000_000, math.inf),
         "exit_seconds": (0.0, 600.0),
         "visibility_seconds": (1.0, 43_200.0),
-        "in_flight": (1, 100_000),
-        "starts": (2, 1_000),
     },
 )
 
