@@ -118,14 +118,9 @@ def save(path: str | os.PathLike[str], entries: Iterable[Calibrated]) -> None:
 def as_json(entry: Calibrated) -> dict[str, Any]:
     """The calibration as the file contains it, under the name of its evaluator."""
     return {
-        "version": entry.version,
-        "number": entry.number,
-        "threshold": entry.threshold,
-        "direction": entry.direction,
-        "made": entry.made,
-        "curve": dict(entry.curve),
-        "figures": dict(entry.figures),
-    }
+        "version": entry.version, "number": entry.number, "threshold": entry.threshold, "direction": entry.direction,
+        "made": entry.made, "curve": dict(entry.curve), "figures": dict(entry.figures),
+    }  # fmt: skip
 
 
 def _entries(content: Any) -> dict[str, Calibrated]:

@@ -27,7 +27,7 @@ class MissingExtraError(RagtraceError, ImportError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the package {package!r}, which is not installed. "
-            f"Install it with: pip install " + (f"'ragtrace-otel[{extra}]'" if extra else package)
+            f"Install it with: pip install " + (f"'ragtrace-otel[{extra}]'" if extra else f"'{package}'")
         )
         self.package = package
         self.extra = extra

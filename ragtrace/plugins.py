@@ -169,16 +169,11 @@ def _as_evaluator(value: Any, name: str) -> Evaluator:
 def describe(check: Evaluator) -> dict[str, Any]:
     """The description of an evaluator, as plain values."""
     return {
-        "name": check.name,
-        "needs": sorted(check.needs),
-        "method": check.method,
-        "range": [_finite(bound) for bound in check.range],
-        "direction": check.direction,
-        "threshold": _finite(check.threshold),
-        "version": check.version,
-        "description": check.description,
+        "name": check.name, "needs": sorted(check.needs), "method": check.method,
+        "range": [_finite(bound) for bound in check.range], "direction": check.direction,
+        "threshold": _finite(check.threshold), "version": check.version, "description": check.description,
         "source": check.source,
-    }
+    }  # fmt: skip
 
 
 def _finite(bound: float | None) -> float | None:

@@ -148,19 +148,10 @@ MIME_JSON: Final = "application/json"
 ANNOTATOR_KINDS: Final = {"judge": "LLM", "human": "HUMAN"}
 """OpenInference's kinds of annotators by `Score.method`; all others are `CODE`."""
 OI_KINDS: Final = {
-    OP_WORKFLOW: "CHAIN",
-    OP_AGENT: "AGENT",
-    OP_RETRIEVAL: "RETRIEVER",
-    OP_RERANK: "RERANKER",
-    OP_EMBEDDINGS: "EMBEDDING",
-    OP_CHAT: "LLM",
-    OP_TEXT: "LLM",
-    OP_TOOL: "TOOL",
-    OP_PROMPT: "PROMPT",
-    OP_PARSER: "CHAIN",
-    OP_INGESTION: "CHAIN",
-    OP_EVALUATION: "EVALUATOR",
-}
+    OP_WORKFLOW: "CHAIN", OP_AGENT: "AGENT", OP_RETRIEVAL: "RETRIEVER", OP_RERANK: "RERANKER",
+    OP_EMBEDDINGS: "EMBEDDING", OP_CHAT: "LLM", OP_TEXT: "LLM", OP_TOOL: "TOOL", OP_PROMPT: "PROMPT",
+    OP_PARSER: "CHAIN", OP_INGESTION: "CHAIN", OP_EVALUATION: "EVALUATOR",
+}  # fmt: skip
 
 # --- ragtrace's own ------------------------------------------------------------------------------
 DOCUMENTS_COUNT: Final = "ragtrace.retrieval.documents.count"

@@ -120,15 +120,8 @@ def use(extra: str, wheel: Path, folder: Path) -> tuple[str, str]:
 def _figures(python: str, target: Path) -> str:
     """Writes the list of packages, and returns their number and their size on disk."""
     command = [
-        sys.executable,
-        "-m",
-        "cyclonedx_py",
-        "environment",
-        "--output-format",
-        "JSON",
-        "--output-file",
-        str(target),
-    ]
+        sys.executable, "-m", "cyclonedx_py", "environment", "--output-format", "JSON", "--output-file", str(target),
+    ]  # fmt: skip
     subprocess.run([*command, python], check=True, capture_output=True, text=True)
     sbom = json.loads(target.read_text("utf-8"))
     for each in sbom["components"]:  # where the wheel was on the machine of the build says nothing to others

@@ -9,54 +9,18 @@ from collections.abc import Iterator
 from import_graph import Module
 
 # A participle alone does not say what the value is: `matches`, `payload`, `message`, `rows` do.
-PARTICIPLES = frozenset(
-    (
-        "asked",
-        "begun",
-        "chosen",
-        "drawn",
-        "fallen",
-        "found",
-        "given",
-        "gone",
-        "heard",
-        "held",
-        "kept",
-        "known",
-        "looked",
-        "made",
-        "met",
-        "named",
-        "numbered",
-        "offered",
-        "paced",
-        "parked",
-        "pointed",
-        "ranged",
-        "said",
-        "seen",
-        "settled",
-        "shown",
-        "spaced",
-        "taken",
-        "told",
-        "torn",
-        "turned",
-        "valued",
-        "wanted",
-        "whoever",
-    )
-)
+PARTICIPLES = frozenset((
+    "asked", "begun", "chosen", "drawn", "fallen", "found", "given", "gone", "heard", "held", "kept", "known", "looked",
+    "made", "met", "named", "numbered", "offered", "paced", "parked", "pointed", "ranged", "said", "seen", "settled",
+    "shown", "spaced", "taken", "told", "torn", "turned", "valued", "wanted", "whoever",
+))  # fmt: skip
 # Names that others use: fields of files and of statistics, and attributes of the public fakes.
 PUBLIC_NAMES = {
     "exporters/ragtrace_otlp/hold.py": {"held", "parked", "_parked"},
-    "ragtrace/base/background.py": {"offered", "_offered"},
-    "ragtrace/calibrations.py": {"made"},
-    "ragtrace/console/api/calibrations.py": {"made"},
-    "ragtrace/console/review/agreement.py": {"seen"},
-    "ragtrace/console/review/calibration.py": {"made"},
-    "ragtrace/testing.py": {"asked"},
-}
+    "ragtrace/base/background.py": {"offered", "_offered"}, "ragtrace/calibrations.py": {"made"},
+    "ragtrace/console/api/calibrations.py": {"made"}, "ragtrace/console/review/agreement.py": {"seen"},
+    "ragtrace/console/review/calibration.py": {"made"}, "ragtrace/testing.py": {"asked"},
+}  # fmt: skip
 
 
 def names(module: Module) -> Iterator[tuple[int, str]]:

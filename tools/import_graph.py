@@ -12,14 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (".", "integrations", "exporters")  # the folders that hold packages of the product
 PRODUCT = (
-    "ragtrace",
-    "ragtrace_langchain",
-    "ragtrace_llama_index",
-    "ragtrace_otlp",
-    "ragtrace_prometheus",
-    "ragtrace_backends",
-    "ragtrace_brokers",
-)
+    "ragtrace", "ragtrace_langchain", "ragtrace_llama_index", "ragtrace_otlp", "ragtrace_prometheus",
+    "ragtrace_backends", "ragtrace_brokers",
+)  # fmt: skip
 
 ADAPTERS = ("ragtrace_langchain", "ragtrace_llama_index")
 DOOR: tuple[list[str], ...] = ([], ["__main__"], ["cli"], ["pytest"], ["testing"])

@@ -38,13 +38,11 @@ from import_graph import (
 
 # Nouns of the field that end in -ing; every other module name of that form says an activity where a thing should be.
 FIELD_NOUNS = {
-    "embedding": "a vector for a text; the usual word",
-    "reporting": "the discipline: reports of runs",
+    "embedding": "a vector for a text; the usual word", "reporting": "the discipline: reports of runs",
     "sampling": "OpenTelemetry's word for choosing traces",
-    "testing": "the usual name of a package's helpers for tests",
-    "timing": "the durations of a request",
+    "testing": "the usual name of a package's helpers for tests", "timing": "the durations of a request",
     "tracing": "OpenTelemetry's word for recording spans",
-}
+}  # fmt: skip
 # Modules that have the same name on purpose: each package has one, or both adapters have the same parts.
 CONVENTIONAL_STEMS = {"cli", "conversion", "handler", "instrumentor", "part", "server", "sink"}
 # Modules of routes: each is named after the thing that it shows.
@@ -83,14 +81,10 @@ def figures(root: Path = ROOT) -> list[Figure]:
     product = list(modules.values())
     grafana = list(files_below(root / "grafana"))
     return [
-        *_structure(modules, root),
-        *_sizes(product, grafana),
-        *_ratchet(modules, root),
-        *_names(modules),
-        _participles("product", product),
-        _participles("grafana", grafana),
+        *_structure(modules, root), *_sizes(product, grafana), *_ratchet(modules, root), *_names(modules),
+        _participles("product", product), _participles("grafana", grafana),
         Figure("test functions", sum(len(TEST.findall(module.text)) for module in files_below(root / "tests"))),
-    ]
+    ]  # fmt: skip
 
 
 def _structure(modules: dict[str, Module], root: Path) -> Iterator[Figure]:
@@ -139,9 +133,7 @@ def _ratchet(modules: dict[str, Module], root: Path) -> Iterator[Figure]:
         "product lines": sum(lines.values()),
         "library lines": sum(n for name, n in lines.items() if name not in ("console", "batch", "worker")),
         **{f"lines of {name}": n for name, n in sorted(lines.items())},
-        "files of text": sum(room(name) == "text" for name in modules),
-        "rooms": len(lines),
-        "floors": len(order),
+        "files of text": sum(room(name) == "text" for name in modules), "rooms": len(lines), "floors": len(order),
         "edges between rooms": sum(start != end for start, end in edges),
         "settings": sum(map(_settings, modules.values())),
         "options": len({name for text in texts for name in OPTION.findall(text)}),
@@ -151,7 +143,7 @@ def _ratchet(modules: dict[str, Module], root: Path) -> Iterator[Figure]:
         "benchmark, training and tool lines": sum(
             module.lines for name in ("benchmarks", "training", "tools") for module in files_below(root / name)
         ),
-    }
+    }  # fmt: skip
     for name, value in values.items():
         yield Figure(name, value, aims.get(name))
 

@@ -17,36 +17,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "SECURITY.md",
-    ROOT / "CODE_OF_CONDUCT.md",
-    ROOT / "grafana" / "README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", ROOT / "CODE_OF_CONDUCT.md",
+    ROOT / "grafana" / "README.md", *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("README.md")),
-]
+]  # fmt: skip
 MODULES = sorted(
     path for room in ("ragtrace", "integrations", "exporters", "grafana/source") for path in (ROOT / room).rglob("*.py")
 )
 DEFINITIONS = ("evaluators.md",)
 """Pages that define values, whose definitions are no sentences."""
-PROMPTS = ("judge_ratios.py",)
-"""Modules whose texts a judge reads: another word is another version of the evaluator."""
 PLAINER = {
-    r"(?:is|are) (?-i:none)": "is not one; is missing",
-    r"there (?:is|are) (?-i:none)": "without one; it is missing",
-    r"whoever": "the person, the caller",
-    r"dear(?:er)?": "expensive",
-    r"(?:stands?|stood)(?! for\b)": "is, are",
-    r"(?:is|are) (?:said|told)": "is reported, is shown",
-    r"told": "distinguished, reported",
-    r"gets to know": "receives",
-    r"what (?:becomes|became)": "how it ended",
-    r"anew": "again",
-    r"lies? (?:in|beside)": "is in, is beside",
-    r"to be had": "available",
-    r"slip of the pen": "typing error",
-}
+    r"(?:is|are) (?-i:none)": "is not one; is missing", r"there (?:is|are) (?-i:none)": "without one; it is missing",
+    r"whoever": "the person, the caller", r"dear(?:er)?": "expensive", r"(?:stands?|stood)(?! for\b)": "is, are",
+    r"(?:is|are) (?:said|told)": "is reported, is shown", r"told": "distinguished, reported",
+    r"gets to know": "receives", r"what (?:becomes|became)": "how it ended", r"anew": "again",
+    r"lies? (?:in|beside)": "is in, is beside", r"to be had": "available", r"slip of the pen": "typing error",
+}  # fmt: skip
 """Words that readers must look up, and what to write instead."""
 _BANNED = [(re.compile(rf"\b{words}\b", re.I), better) for words, better in PLAINER.items()]
 _AUXILIARIES = """
@@ -135,10 +121,10 @@ def findings(page: Path) -> list[str]:
 def module_findings(module: Path) -> list[str]:
     """Returns the words of a module that have plainer ones.
 
-    Regular expressions are not read, nor prompts, whose words are part of an evaluator's version.
+    Regular expressions are not read. Prompts of the judge are in prompts.toml, which is not read either.
     """
     text = module.read_text(encoding="utf-8")
-    prose = [*_comments(text), *(() if module.name in PROMPTS else _texts(text))]
+    prose = [*_comments(text), *_texts(text)]
     return [
         f"{line + offset - 1}: {phrase!r}: write {better}"
         for line, words in sorted(prose)

@@ -171,6 +171,8 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> tuple[Plan, lis
     from ragtrace.batch.selection import parse_names
     from ragtrace.live import requirements
 
+    if options.jobs < 0:
+        raise SettingError(f"--jobs must be 0 or more, not {options.jobs}")
     used = settings.load({"judge_model": options.judge})
     is_auto = options.evaluators == "auto"
     names = [] if is_auto else parse_names(options.evaluators)
@@ -273,10 +275,15 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _rules(options: argparse.Namespace) -> int:
+    from ragtrace import plugins
     from ragtrace.batch.alert_rules import OWN, write_rules
 
     own = "stays as it was, whatever --pages says" if (options.out / "rules" / OWN).exists() else "is yours to edit"
     files = write_rules(options.out, options.pages, options.env_pattern, options.grafana, options.console)
+    for name in sorted({name.strip() for name in options.pages.split(",")} - {"", *plugins.BUILT_IN}):
+        similar = ", ".join(plugins.similar_names(name, plugins.BUILT_IN))
+        hint = f"similar: {similar}" if similar else "right if one of your own has it"
+        print(f"ragtrace rules: no built-in evaluator has the name {name!r}; {hint}", file=sys.stderr)
     print(f"ragtrace rules: {len(files)} files below {options.out}; {OWN} {own}")
     return 0
 

@@ -248,12 +248,7 @@ def _saved_line(row: Row, saved: tuple[Any, Mapping[str, Score]], path: Path) ->
 
 def as_dict(score: Score) -> dict[str, Any]:
     """A score as the output file contains it."""
-    return {
-        "value": score.value,
-        "label": score.label,
-        "explanation": score.explanation,
-        "error": score.error,
-    }
+    return {"value": score.value, "label": score.label, "explanation": score.explanation, "error": score.error}
 
 
 def to_run(plan: Plan, outcome: Outcome, started: float) -> EvaluationRun:

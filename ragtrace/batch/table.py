@@ -75,14 +75,9 @@ def _row(name: str, figures: EvaluatorFigures) -> tuple[str, ...]:
         low, high = passes.interval
         share = f"{100 * passes.value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
     return (
-        name,
-        str(tally.verdicts.total()),
-        NONE if mean is None else number(mean.value),
-        share,
-        str(tally.errors.total()),
-        str(tally.verdicts[NOT_APPLICABLE]),
-        f"{figures.seconds:.1f} s",
-    )
+        name, str(tally.verdicts.total()), NONE if mean is None else number(mean.value), share,
+        str(tally.errors.total()), str(tally.verdicts[NOT_APPLICABLE]), f"{figures.seconds:.1f} s",
+    )  # fmt: skip
 
 
 def _reasons(figures: EvaluatorFigures) -> str:

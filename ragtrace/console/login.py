@@ -102,14 +102,13 @@ def start(request: Request, user: int, next: str) -> Response:
 
 def set_session(request: Request, response: Response, user: int) -> None:
     """Begin a session of that user with this answer; the one that the request came with ends."""
-    store, settings = store_of(request), settings_of(request)
-    lifetime, name = settings.session_hours * 3600, cookie_name(request)
+    store, name = store_of(request), cookie_name(request)
     with store.writing() as connection:
         if old := request.cookies.get(name):
             sessions.end(connection, old)
-        cookie = sessions.begin(connection, user, lifetime)
+        cookie = sessions.begin(connection, user)
     secure = request.url.scheme == "https"
-    response.set_cookie(name, cookie, int(lifetime), path="/", secure=secure, httponly=True, samesite="lax")
+    response.set_cookie(name, cookie, sessions.LONGEST, path="/", secure=secure, httponly=True, samesite="lax")
 
 
 @router.post("/logout")

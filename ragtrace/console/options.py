@@ -48,15 +48,11 @@ class ConsoleTable:
     proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
     idle_hours: float = 8.0
-    """A session ends when nothing was asked for so long."""
-    session_hours: float = 7 * 24.0
-    """And in any case after this."""
+    """A session ends when nothing was asked for so long, and in any case after a week."""
     unmasked_roles: frozenset[str] = frozenset({"reviewer", "admin"})
     """Who sees texts as they are; others see them with personal data masked."""
     trace_url: str = ""
     """Where the trace backend shows a trace: a URL with {trace_id}."""
-    topics: bool = True
-    """Whether `ragtrace serve` groups questions by topic in the background; needs the extra `models`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +100,14 @@ _OIDC = Section(
     Oidc,
     table="console.oidc",
     prefix="RAGTRACE_CONSOLE_OIDC_",
-    checks={
-        "issuer": _check_issuer,
-        "roles": lambda roles, where: _check_roles(roles.values(), where),
-    },
+    checks={"issuer": _check_issuer, "roles": lambda roles, where: _check_roles(roles.values(), where)},
     secrets=frozenset({"client_secret"}),
 )
 _CONSOLE = Section(
     ConsoleTable,
     table="console",
     prefix="RAGTRACE_CONSOLE_",
-    bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf), "session_hours": (0.0, math.inf)},
+    bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf)},
     checks={"unmasked_roles": _check_roles, "url": check_address},
     foreign=("RAGTRACE_CONSOLE_OIDC_", "RAGTRACE_CONSOLE_REVIEW_", "RAGTRACE_CONSOLE_WEBHOOK"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -69,8 +69,7 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         # Once an hour: what an evaluator that always fails costs is bounded by that.
         failure = "reviewed logs were not scored again"
         again = Regular(failure, lambda: score_again(store, load(), again.stop), every=3_600.0)
-        grouper = Grouper(store) if settings.topics else nullcontext()
-        with filler(store, settings.policy), grouper, again, _telling(store):
+        with filler(store, settings.policy), Grouper(store), again, _telling(store):
             server.run(sockets=[listening])
 
 
@@ -112,11 +111,7 @@ def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:
 
 
 def config(
-    store: Store,
-    settings: ConsoleSettings,
-    certificate: str = "",
-    key: str = "",
-    limits: ConnectionLimits = _LIMITS,
+    store: Store, settings: ConsoleSettings, certificate: str = "", key: str = "", limits: ConnectionLimits = _LIMITS
 ) -> uvicorn.Config:
     """How uvicorn runs the console."""
     app = create_app(store, settings)

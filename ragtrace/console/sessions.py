@@ -14,6 +14,8 @@ from ragtrace.console.chatlogs.store import Store
 
 _ONE_TIME = "once:"  # no cookie's hash begins so: a one-time key cannot be used as a cookie
 _SEEN_EVERY = 60.0
+LONGEST = 7 * 86_400
+"""Seconds after which a session ends in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,12 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def begin(connection: Connection, user: int, lifetime: float, now: float | None = None) -> str:
+def begin(connection: Connection, user: int, now: float | None = None) -> str:
     """A new session; the cookie's value, which is nowhere else."""
     now = time.time() if now is None else now
     cookie = secrets.token_urlsafe(32)
     connection.execute(delete(schema.sessions).where(schema.sessions.c.expires < now))
-    row = {"user": user, "csrf": secrets.token_urlsafe(32), "created": now, "seen": now, "expires": now + lifetime}
+    row = {"user": user, "csrf": secrets.token_urlsafe(32), "created": now, "seen": now, "expires": now + LONGEST}
     connection.execute(insert(schema.sessions).values(hash=hashed(cookie), **row))
     return cookie
 

@@ -66,15 +66,15 @@ def find_traces(
 ) -> Page:
     """A page of a list. A role that sees masked texts finds the words that it sees: a word under a mask finds nothing.
 
-    Raises Problem (403) where such a role searches by user or session, Problem (429) where it searches too often,
-    SettingError for a search that the store cannot do.
+    Raises Problem (403) where such a role searches by user, session or tenant, Problem (429) where it searches too
+    often, SettingError for a search that the store cannot do.
     """
     store = store_of(request)
     if may_read_personal_data(request, user):
         return search.find(store, filter, after=after, limit=limit, order=order)
-    if filter.user_id or filter.session_id:
+    if filter.user_id or filter.session_id or filter.tenant:
         title = "Your role may not read personal data"
-        raise Problem(403, title, "It cannot search by user or session. Remove these filters.")
+        raise Problem(403, title, "It cannot search by user, session or tenant. Remove these filters.")
     if filter.text and (wait := attempts.begin_search(store, user.id)):
         detail = f"Your role may search {attempts.MASKED_SEARCHES} times in {attempts.WINDOW / 60:.0f} minutes."
         raise Problem(429, "There were too many searches", detail, {"Retry-After": str(wait)})

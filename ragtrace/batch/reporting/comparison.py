@@ -79,12 +79,9 @@ def compare(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> Comparison:
     shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
     differences = [_difference(metric, b.metrics[metric.name], pairs, seed) for metric in shared]
     return Comparison(
-        differences=tuple(_corrected(differences, {metric.name: metric for metric in shared})),
-        matched=len(pairs),
-        only_a=len(left) - len(common),
-        only_b=len(right) - len(common),
-        changed=len(common) - len(pairs),
-    )
+        differences=tuple(_corrected(differences, {metric.name: metric for metric in shared})), matched=len(pairs),
+        only_a=len(left) - len(common), only_b=len(right) - len(common), changed=len(common) - len(pairs),
+    )  # fmt: skip
 
 
 def _keyed(a: EvaluationRun, b: EvaluationRun) -> tuple[dict[tuple[str, str], Result], dict[tuple[str, str], Result]]:
@@ -109,20 +106,13 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int
     only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
     mcnemar = significance.mcnemar_p(only_a, only_b) if verdicts else None
     return Difference(
-        metric=metric.name,
-        n=len(deltas) or len(verdicts),
-        mean_a=fmean(x for x, _ in values) if values else None,
-        mean_b=fmean(y for _, y in values) if values else None,
-        difference=fmean(deltas) if deltas else None,
+        metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in values) if values else None,
+        mean_b=fmean(y for _, y in values) if values else None, difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
-        p=significance.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar,
-        p_holm=None,
-        only_a_passes=only_a,
-        only_b_passes=only_b,
-        mcnemar=mcnemar,
-        verdict=NOTHING,
+        p=significance.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
+        only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,
         note="; ".join(_notes(metric, other, both if values else [_presence(pair) for pair in labels])),
-    )
+    )  # fmt: skip
 
 
 def _presence(pair: tuple[str | None, str | None]) -> tuple[float | None, float | None]:
@@ -194,16 +184,10 @@ def _p(p: float | None) -> str:
 
 def _cells(d: Difference) -> tuple[str, ...]:
     return (
-        d.metric,
-        str(d.n),
-        _number(d.mean_a, ".3f"),
-        _number(d.mean_b, ".3f"),
-        _number(d.difference, "+.3f"),
-        f"{d.interval[0]:+.3f} to {d.interval[1]:+.3f}" if d.interval else "-",
-        _p(d.p_holm),
-        "-" if d.mcnemar is None else f"{d.only_a_passes}/{d.only_b_passes}",
-        d.verdict,
-    )
+        d.metric, str(d.n), _number(d.mean_a, ".3f"), _number(d.mean_b, ".3f"), _number(d.difference, "+.3f"),
+        f"{d.interval[0]:+.3f} to {d.interval[1]:+.3f}" if d.interval else "-", _p(d.p_holm),
+        "-" if d.mcnemar is None else f"{d.only_a_passes}/{d.only_b_passes}", d.verdict,
+    )  # fmt: skip
 
 
 def _number(value: float | None, form: str) -> str:

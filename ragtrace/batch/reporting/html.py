@@ -40,27 +40,17 @@ def _content(analysis: Analysis) -> dict[str, Any]:
     of_model = {m.model: m for m in analysis.models}
     rows = sum(1 for _ in run.originals())
     return {
-        "a": analysis,
-        "run": run,
-        "rows": rows,
-        "perturbed_rows": len(run.results) - rows,
-        "models": models,
+        "a": analysis, "run": run, "rows": rows, "perturbed_rows": len(run.results) - rows, "models": models,
         "model_summaries": [of_model[model] for model in models],
         "has_durations": any(m.duration is not None for m in analysis.models),
-        "has_costs": any(m.cost is not None for m in analysis.models),
-        "leaderboard": leaderboard,
-        "heat": heat,
-        "question_count": question_count,
-        "flips": flips,
-        "first_flips": flips[:_FLIPS],
+        "has_costs": any(m.cost is not None for m in analysis.models), "leaderboard": leaderboard, "heat": heat,
+        "question_count": question_count, "flips": flips, "first_flips": flips[:_FLIPS],
         "problems": [p for p in analysis.problems if p.kind != "flip"] + flips[:_FLIPS],
-        "has_verdicts": views.has_verdicts(analysis),
-        "cases": views.worst_cases(analysis),
-        "answer_limit": views.ANSWER,
-        "errors": views.errors(analysis),
+        "has_verdicts": views.has_verdicts(analysis), "cases": views.worst_cases(analysis),
+        "answer_limit": views.ANSWER, "errors": views.errors(analysis),
         "judge_cost": sum(score.cost for row in run.results for score in row.scores.values()),
         "charts": _charts(analysis),
-    }
+    }  # fmt: skip
 
 
 def _charts(analysis: Analysis) -> list[tuple[Metric, str, int]]:

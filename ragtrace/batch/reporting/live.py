@@ -161,7 +161,7 @@ def live_report(path: str | os.PathLike[str], since: float, until: float, app: s
 
 def _check(path: Path, reading: Reading, names: Sequence[str], app: str | None) -> None:
     if not names:
-        reason = f"none of its {reading.damaged} lines can be read" if reading.damaged else "the file is empty"
+        reason = f"none of its {reading.damaged} lines can be read" if reading.damaged else "it has no whole line"
         raise DataError(f"{path} has no evaluations: {reason}")
     if app is not None and app not in names:
         choices = ", ".join(map(repr, names[:20]))

@@ -153,15 +153,9 @@ def _app(app: AppReport, columns: int | None) -> Iterator[str]:
 
 def _cells(row: EvaluatorRow) -> tuple[str, ...]:
     return (
-        row.evaluator,
-        str(row.now.evaluated),
-        effective(row),
-        share(row.coverage),
-        rate(row.now.passes),
-        rate(row.before.passes),
-        mean(row.now.score),
-        mean(row.before.score),
-    )
+        row.evaluator, str(row.now.evaluated), effective(row), share(row.coverage), rate(row.now.passes),
+        rate(row.before.passes), mean(row.now.score), mean(row.before.score),
+    )  # fmt: skip
 
 
 def _details(row: EvaluatorRow) -> Iterator[str]:

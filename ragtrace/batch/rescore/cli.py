@@ -140,6 +140,8 @@ def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: Ra
     with open_store_of(options) as store:
         logs = StoredLogs(store, suite.checks, _selection(options))
         missing = logs.count()
+        if options.app and not missing.logs:
+            raise DataError(f"{store.name} has no logs of the application {options.app!r} in this period")
         rows = (item for item in logs.rows() if isinstance(item, Row))
         sample = list(islice(rows, sample_size(missing.unfinished)))
         unfinished, processes = _announce(options, suite, missing, store.name, sample, cluster=cluster)

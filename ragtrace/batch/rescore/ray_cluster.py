@@ -79,7 +79,7 @@ def connect(address: str, workers: int = 0) -> RayCluster:
         import ray
         import ray.data
     except ImportError:
-        raise MissingExtraError("ray", "ray", "--ray") from None
+        raise MissingExtraError("ray[data]>=2.50,<2.64", "", "--ray") from None
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
     if address == "auto":

@@ -86,11 +86,6 @@ def _line(row: ScoredRow) -> dict[str, Any]:
         for name, score in row.scores.items()
     }
     return {
-        "id": row.row.id,
-        "trace_id": f"{trace.trace_id:032x}",
-        "span_id": f"{trace.span_id:016x}",
-        "started": trace.started,
-        "app": facts.app,
-        "model": facts.model,
-        "scores": scores,
-    }
+        "id": row.row.id, "trace_id": f"{trace.trace_id:032x}", "span_id": f"{trace.span_id:016x}",
+        "started": trace.started, "app": facts.app, "model": facts.model, "scores": scores,
+    }  # fmt: skip

@@ -23,17 +23,6 @@ __all__ = ["described", "router"]
 
 # Each module has the prefix: FastAPI's routes of an included router do not know the prefix of the outer one.
 router = APIRouter(dependencies=[Depends(access.known), Depends(only_known_parameters)])
-_MODULES = (
-    traces,
-    summary,
-    topics,
-    comparisons,
-    reviews,
-    queues,
-    calibrations,
-    exchange,
-    views,
-    admin,
-)
+_MODULES = (traces, summary, topics, comparisons, reviews, queues, calibrations, exchange, views, admin)
 for _module in _MODULES:
     router.include_router(_module.router)

@@ -30,17 +30,11 @@ _PROBLEM = {
     },
 }
 _ERRORS = {
-    400: "The request cannot be read",
-    401: "The request has no valid session or token",
-    403: "Not for this role, or not with this token",
-    404: "There is no such thing",
-    408: "The body came too slowly",
-    409: "It does not fit what is there",
-    413: "The body is too long",
-    422: "The values are not what is expected",
-    500: "Something went wrong here",
-    503: "The database is away, or there is too much to do",
-}
+    400: "The request cannot be read", 401: "The request has no valid session or token",
+    403: "Not for this role, or not with this token", 404: "There is no such thing", 408: "The body came too slowly",
+    409: "It does not fit what is there", 413: "The body is too long", 422: "The values are not what is expected",
+    500: "Something went wrong here", 503: "The database is away, or there is too much to do",
+}  # fmt: skip
 _SECURITY = {
     "token": {"type": "http", "scheme": "bearer", "description": "An API token, made with `ragtrace token add`."},
     "session": {

@@ -29,17 +29,10 @@ _LABELS = {
         "required": True,
         "description": "One JSON object a line: trace_id, evaluator, label (pass, fail, not_applicable, unsure), and "
         "optionally reviewer, comment, corrected. Or the same as CSV with a header.",
-        "content": {
-            "application/x-ndjson": {"schema": {"type": "string"}},
-            "text/csv": {"schema": {"type": "string"}},
-        },
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}},
     }
 }
-_FILES = {
-    "jsonl": "application/x-ndjson",
-    "jsonl.gz": "application/gzip",
-    "parquet": "application/vnd.apache.parquet",
-}
+_FILES = {"jsonl": "application/x-ndjson", "jsonl.gz": "application/gzip", "parquet": "application/vnd.apache.parquet"}
 _ANSWER: dict[str, dict[str, object]] = {kind: {} for kind in _FILES.values()}
 
 

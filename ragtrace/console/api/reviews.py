@@ -13,6 +13,7 @@ from ragtrace.console.api.inputs import Body, Evaluator, Id, Long, Short, TraceI
 from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import agreement as agreements
+from ragtrace.console.review import named_queues
 from ragtrace.console.review import queue as review_queue
 from ragtrace.console.review.answer_agreement import QuestionAgreement, measure_answers
 from ragtrace.console.review.verdicts import MOST_MARKS
@@ -101,6 +102,8 @@ def next_review(
     queue: Annotated[Short, Query(description="A named queue; empty: all that are open to this reviewer")] = "",
 ) -> Next:
     """The log that this reviewer judges next, held for them for a quarter of an hour."""
+    if queue:
+        named_queues.find(store_of(request), queue)
     task = review_queue.next_task(store_of(request), user.id, queue=queue)
     audit.note(request, object=task.trace_id if task else None)
     return Next(task=task)

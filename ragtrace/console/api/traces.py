@@ -27,6 +27,7 @@ class Filters(BaseModel):
     env: Short = ""
     model: Short = ""
     prompt_version: Short = ""
+    tenant: Short = ""
     session_id: Short = ""
     user_id: Short = ""
     cause: Short = ""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.errors import SettingError
+from ragtrace.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.retention import Removal
@@ -101,6 +101,8 @@ def store_address(options: argparse.Namespace) -> str:
 def _ingest(options: argparse.Namespace) -> int:
     from ragtrace.console.chatlogs.ingest import ingest
 
+    if not options.file.exists():
+        raise DataError(f"{options.file} does not exist")  # before a store is created for it
     with open_store_of(options, create=True) as store:
         result = ingest(options.file, store, data=options.data, app=options.app)
     counts = f"{result.done} lines stored, {result.new} of them new, {len(result.errors)} lines left out"

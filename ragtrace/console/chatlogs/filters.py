@@ -44,7 +44,7 @@ class Condition:
 def parse_filter(store: Store, connection: Connection, filter: Filter) -> list[Condition]:
     """Returns the conditions of a filter. Raises SettingError for a condition that this store cannot answer."""
     conditions = []
-    for name in ("app", "env", "model", "prompt_version", "session_id", "cause"):
+    for name in ("app", "env", "model", "prompt_version", "tenant", "session_id", "cause"):
         if value := getattr(filter, name):
             conditions.append(_equal(traces.c[name], (value,)))
     if filter.user_id:

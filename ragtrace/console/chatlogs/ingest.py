@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragtrace.evaluation import Evaluator
 
 _BATCH = 500
-_FACTS = ("app", "env", "model", "prompt_version", "session_id", "user_id")
+_FACTS = ("app", "env", "model", "prompt_version", "tenant", "session_id", "user_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def ingest(
     """Stores the lines of a file: objects with `id` and `scores` (`{name: {value, label, explanation, error}}`, with
     optional `version`, `method`, `cause`, `failures` and `evidence`), and optional fields of the request: `query`,
     `contexts`, `answer`, `reference`, `started` (Unix time or ISO 8601), `duration`, `app`, `env`, `model`,
-    `prompt_version`, `session_id`, `user_id`, `trace_id`. `ragtrace eval` writes only scores: `data` is the file that
-    it scored, which has the texts by `id`.
+    `prompt_version`, `tenant`, `session_id`, `user_id`, `trace_id`. `ragtrace eval` writes only scores: `data` is the
+    file that it scored, which has the texts by `id`.
 
     A line without a `trace_id` (32 hexadecimal digits) gets one that is derived from application, model and id, so
     storing a file twice adds nothing. `app` is the application of lines without one. Unusable lines are reported on

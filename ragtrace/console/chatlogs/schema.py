@@ -116,6 +116,7 @@ traces = Table(
     Column("env", String(200), nullable=False),
     Column("model", String(200)),
     Column("prompt_version", String(200)),
+    Column("tenant", String(200)),
     Column("session_id", String(200)),
     # See `encryption.user_keys`: in a store with a key it can be found but not read.
     Column("user_key", String(200)),
@@ -370,13 +371,11 @@ trace_topics = Table(  # one row for each question that was looked at
 )
 
 meta = Table(  # facts about the store; `key:<id>` is a key that has encrypted content
-    "meta",
-    metadata,
-    Column("name", String(60), primary_key=True),
-    Column("value", Text, nullable=False),
+    "meta", metadata, Column("name", String(60), primary_key=True), Column("value", Text, nullable=False)
 )
 
-for _name in ("app", "env", "model", "prompt_version", "session_id", "user_key", "cause", "thumbs", "reviewed"):
+_SOUGHT = ["app", "env", "model", "prompt_version", "tenant", "session_id", "user_key", "cause", "thumbs", "reviewed"]
+for _name in _SOUGHT:
     Index(None, traces.c[_name], traces.c.id)
 Index(
     "ix_traces_failed",

@@ -47,6 +47,7 @@ class Side:
     app: str = ""
     model: str = ""
     prompt_version: str = ""
+    tenant: str = ""
     evaluator_version: str = ""
     """Of the evaluator that is compared; empty for the newest score of each request."""
 
@@ -132,7 +133,7 @@ def _count(verdicts: _Verdicts) -> int:
 
 def _verdicts(connection: Connection, side: Side, evaluator: str) -> dict[str, list[_Verdict]]:
     where = in_period(side.since, side.until)
-    for name in ("app", "model", "prompt_version"):
+    for name in ("app", "model", "prompt_version", "tenant"):
         if value := getattr(side, name):
             where.append(traces.c[name] == value)
     requests = select(traces.c.id).where(*where).order_by(traces.c.id.desc()).limit(MOST_REQUESTS).subquery()
@@ -150,12 +151,7 @@ def _verdicts(connection: Connection, side: Side, evaluator: str) -> dict[str, l
 
 
 def _row(  # noqa: PLR0917 two of everything
-    evaluator: str,
-    name_a: str,
-    name_b: str,
-    a: Sequence[_Verdict],
-    b: Sequence[_Verdict],
-    keys: Mapping[int, str],
+    evaluator: str, name_a: str, name_b: str, a: Sequence[_Verdict], b: Sequence[_Verdict], keys: Mapping[int, str]
 ) -> EvaluatorDifference:
     whole = independent_difference(_rate(a), _rate(b))
     same = bool({verdict.trace for verdict in a} & {verdict.trace for verdict in b})
@@ -200,8 +196,8 @@ def _pairs(a: Sequence[_Verdict], b: Sequence[_Verdict], key_of: Mapping[int, An
 
 
 def names_in_use(store: Store, column: str, since: float, until: float, app: str = "") -> dict[str, int]:
-    """The values of `prompt_version` or `model` in a period, in the order in which they were first seen there, and the
-    number of stored requests of each; at most the 200 newest."""
+    """The values of `prompt_version`, `model` or `tenant` in a period, in the order in which they were first seen
+    there, and the number of stored requests of each; at most the 200 newest."""
     name = traces.c[column]
     where = [*in_period(since, until), name.is_not(None), name != ""]
     if app:

@@ -26,6 +26,7 @@ class Filter:
     env: str = ""
     model: str = ""
     prompt_version: str = ""
+    tenant: str = ""
     session_id: str = ""
     user_id: str = ""
     cause: str = ""

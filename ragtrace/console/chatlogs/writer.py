@@ -78,12 +78,9 @@ def _rows(keys: Keys | None, evaluation: Evaluation, now: float) -> Rows:
     names = ("id", "content", "score", "metadata", "source")
     documents = [{name: getattr(d, name) for name in names} for d in trace.documents]
     texts = {
-        "query": trace.query,
-        "answer": trace.answer,
-        "reference": trace.reference,
-        "documents": dumps(documents),
+        "query": trace.query, "answer": trace.answer, "reference": trace.reference, "documents": dumps(documents),
         "attributes": dumps({"metadata": trace.attributes, "facts": facts_as_dict(trace.facts)}),
-    }
+    }  # fmt: skip
     words = None
     if keys is None:
         words = full_text.index_words(0, trace.query, trace.answer, [d.content for d in trace.documents])[1:]
@@ -97,44 +94,29 @@ def _rows(keys: Keys | None, evaluation: Evaluation, now: float) -> Rows:
 def _trace_row(keys: Keys | None, evaluation: Evaluation, trace_id: str, now: float) -> dict[str, Any]:
     trace, facts = evaluation.trace, evaluation.trace.facts
     return {
-        "trace_id": trace_id,
-        "span_id": f"{trace.span_id:016x}",
+        "trace_id": trace_id, "span_id": f"{trace.span_id:016x}",
         "started": trace.started if math.isfinite(trace.started) and trace.started > 0 else now,
-        "duration": trace.duration if math.isfinite(trace.duration) else 0.0,
-        "app": _label(facts.app) or "rag",
+        "duration": trace.duration if math.isfinite(trace.duration) else 0.0, "app": _label(facts.app) or "rag",
         "env": _label(facts.env) or "",
-        **{name: _label(getattr(facts, name)) for name in ("model", "prompt_version", "session_id")},
-        "user_key": user_keys(keys, facts.user_id)[0] if facts.user_id else None,
-        "error": _label(trace.error),
-        "cause": _label(evaluation.cause, 40),
-        "probability": _probability(trace.sampling_probability),
-        "lag": evaluation.lag if math.isfinite(evaluation.lag) else None,
-        "cost": facts.cost,
-        "stored": now,
+        **{name: _label(getattr(facts, name)) for name in ("model", "prompt_version", "tenant", "session_id")},
+        "user_key": user_keys(keys, facts.user_id)[0] if facts.user_id else None, "error": _label(trace.error),
+        "cause": _label(evaluation.cause, 40), "probability": _probability(trace.sampling_probability),
+        "lag": evaluation.lag if math.isfinite(evaluation.lag) else None, "cost": facts.cost, "stored": now,
         "reviewed": False,
-    }
+    }  # fmt: skip
 
 
 def _score_rows(keys: Keys | None, score: Score, trace_id: str, now: float) -> ScoreRows:
     is_finite = score.value is None or math.isfinite(score.value)
     value = score.value if is_finite else None
     row = {
-        "evaluator": _label(score.name, 100) or "",
-        "version": _label(score.version, 100) or "",
-        "value": value,
-        "bucket": bucket(value),
-        "label": _label(score.label, 40) if is_finite else None,
-        "error": _label(score.error) if is_finite else "not_a_number",
-        "method": _label(score.method, 20) or "",
-        "cause": _label(score.cause, 40),
-        "failures": _label(",".join(score.failures), 100),
-        "probability": _probability(score.sampling_probability),
-        "model": _label(score.model),
-        "input_tokens": score.input_tokens,
-        "output_tokens": score.output_tokens,
-        "cost": score.cost,
-        "scored": now,
-    }
+        "evaluator": _label(score.name, 100) or "", "version": _label(score.version, 100) or "", "value": value,
+        "bucket": bucket(value), "label": _label(score.label, 40) if is_finite else None,
+        "error": _label(score.error) if is_finite else "not_a_number", "method": _label(score.method, 20) or "",
+        "cause": _label(score.cause, 40), "failures": _label(",".join(score.failures), 100),
+        "probability": _probability(score.sampling_probability), "model": _label(score.model),
+        "input_tokens": score.input_tokens, "output_tokens": score.output_tokens, "cost": score.cost, "scored": now,
+    }  # fmt: skip
     if score.explanation is None and not score.evidence:
         return row, None
     evidence = dumps([asdict(e) for e in score.evidence]) if score.evidence else None

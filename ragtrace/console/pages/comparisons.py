@@ -68,24 +68,12 @@ def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Que
     row = _row(result, evaluator)
     worse, better = (_examples(request, user, pairs) for pairs in ((row.worse, row.better) if row else ((), ())))
     return render(
-        request,
-        "compare.html.j2",
-        choice=choice,
-        kinds=KINDS,
-        names=[*names, *(name for name in (choice.a, choice.b) if name and name not in names)],
-        starts=_starts(choice),
-        range=range,
-        ranges=RANGE_NAMES,
-        apps=stored.get("app", []),
-        evaluators=evaluators,
-        result=result,
-        row=row,
-        people=_people(store, result, evaluator),
-        worse=worse,
-        better=better,
-        problem=problem,
+        request, "compare.html.j2", choice=choice, kinds=KINDS,
+        names=[*names, *(name for name in (choice.a, choice.b) if name and name not in names)], starts=_starts(choice),
+        range=range, ranges=RANGE_NAMES, apps=stored.get("app", []), evaluators=evaluators, result=result, row=row,
+        people=_people(store, result, evaluator), worse=worse, better=better, problem=problem,
         kept=urlencode({"range": range, "app": choice.app, "evaluator": evaluator}),
-    )
+    )  # fmt: skip
 
 
 def _row(result: SideBySide | None, evaluator: str) -> EvaluatorDifference | None:

@@ -107,26 +107,13 @@ def _page(request: Request, name: str, query: Asked, proposal: object = None) ->
     history = _history(store, name)
     active = next((entry.calibrated for entry in history if entry.active), None)
     return render(
-        request,
-        "evaluator.html.j2",
-        name=name,
-        about=about,
-        description=_description(store, name),
-        question=question(name, _description(store, name)),
-        direction=direction,
-        versions=_versions(store, name),
-        board=board_,
-        weighted=weighted,
-        judged=len({row.trace for row in judged}),
-        reliability=_reliability(judged, active, weighted),
-        calibrated=active is not None,
-        history=history,
-        proposal=proposal,
-        least=calibration.LEAST,
-        file=settings_of(request).calibration_file,
-        cost=_cost(store, name),
+        request, "evaluator.html.j2", name=name, about=about, description=_description(store, name),
+        question=question(name, _description(store, name)), direction=direction, versions=_versions(store, name),
+        board=board_, weighted=weighted, judged=len({row.trace for row in judged}),
+        reliability=_reliability(judged, active, weighted), calibrated=active is not None, history=history,
+        proposal=proposal, least=calibration.LEAST, file=settings_of(request).calibration_file, cost=_cost(store, name),
         figures=figures_of,
-    )
+    )  # fmt: skip
 
 
 def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, weighted: bool) -> str:

@@ -16,7 +16,8 @@ from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 
 TEXTS = (
-    "app", "env", "model", "prompt_version", "session_id", "user_id", "cause", "topic", "evaluator", "version", "label",
+    "app", "env", "model", "prompt_version", "tenant", "session_id", "user_id", "cause", "topic", "evaluator",
+    "version", "label",
 )  # fmt: skip
 RANGES = {"1h": 3_600.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0, "90d": 90 * 86_400.0}
 RANGE_NAMES = (
@@ -29,7 +30,8 @@ _NAMES = {
     "high": "score ≤", "range": "time", "since": "from", "until": "to", "thumbs": "feedback",
 }  # fmt: skip
 _RARE = frozenset((
-    "topic", "thumbs", "reviewed", "errors", "env", "version", "low", "high", "session_id", "user_id", "since", "until",
+    "topic", "thumbs", "reviewed", "errors", "env", "version", "low", "high", "tenant", "session_id", "user_id",
+    "since", "until",
 ))  # fmt: skip
 _ABOUT = frozenset({"label", "version", "low", "high"})
 _THUMBS = {"1": 1, "0": 0, "-1": -1}

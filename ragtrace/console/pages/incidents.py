@@ -10,16 +10,17 @@ from sqlalchemy import func, select
 
 from ragtrace.console.chatlogs.overview import overview, pass_rates
 from ragtrace.console.chatlogs.schema import in_period, traces
-from ragtrace.console.chatlogs.side_by_side import compare_sides
+from ragtrace.console.chatlogs.side_by_side import Side, compare_sides, names_in_use
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, two_sides, with_defaults
 from ragtrace.console.pages.template_filters import percent
 from ragtrace.console.review import true_shares
 from ragtrace.console.topics.topic_figures import topic_report
 from ragtrace.statistics import Estimate, Step
+from ragtrace.statistics.differences import change_verdicts
 
 _HOUR, _DAY, _WEEK = 3_600.0, 86_400.0, 7 * 86_400.0
-_MOST_APPS = 5
+_MOST_APPS, _MOST_TENANTS = 5, 20
 _ERRORS, _LOST = 0.1, 0.5
 """Shares of requests that end in an error, or whose retrieval finds nothing, from which it is an outage."""
 _LEAST = 20
@@ -31,7 +32,7 @@ class Incident:
     """Something that is worse than before."""
 
     who: str
-    """An application, prompt version, model or topic."""
+    """An application, prompt version, model, tenant or topic."""
     what: str
     """How much worse, in a sentence."""
     since: float | None
@@ -41,12 +42,14 @@ class Incident:
     people: str = ""
     """What people would say of these answers; empty where they have judged too few."""
     is_outage: bool = False
+    is_tenant: bool = False
+    """Whether it names a tenant, which only those who may read personal data see."""
 
 
 def open_incidents(store: Store, evaluator: str, until: float, app: str = "") -> list[Incident]:
     """The outages of the last hour; then by the verdicts of one evaluator the newest prompt version and model of a week
-    that are worse than the ones before, each of the worst applications whose last day is worse than the day before, and
-    the topics of a week. Worse is beyond chance, as `/compare` has it."""
+    that are worse than the ones before, each of the worst applications whose last day is worse than the day before, its
+    tenants, and the topics of a week. Worse is beyond chance, as `/compare` has it."""
     hour, day = (overview(store, until - length, until, app) for length in (_HOUR, _DAY))
     alive = [group.name for group in hour.apps if group.evaluated >= _LEAST]
     incidents = [incident for name in alive for incident in _outages(store, until, name)]
@@ -55,6 +58,7 @@ def open_incidents(store: Store, evaluator: str, until: float, app: str = "") ->
         return incidents
     for name in apps:
         incidents += _falls(store, evaluator, until, name, is_only=len(apps) == 1)
+        incidents += _tenants(store, evaluator, until, name)
     return [*incidents, *_topics(store, evaluator, until, app)]
 
 
@@ -92,6 +96,23 @@ def _falls(store: Store, evaluator: str, until: float, app: str, *, is_only: boo
         who = f"{plural.removesuffix('s')} {choice.b}" if of else app
         who = who if is_only or not of else f"{app}: {who}"
         yield Incident(who, rows[0].sentence, since, f"/compare?{urlencode(query)}", people)
+
+
+def _tenants(store: Store, evaluator: str, until: float, app: str) -> Iterator[Incident]:
+    """The busiest tenants whose last day is worse than their day before, corrected for their number."""
+    since = until - _DAY
+    counts = names_in_use(store, "tenant", since, until, app)
+    rows = {}
+    for name in sorted(counts, key=counts.__getitem__)[-_MOST_TENANTS:] if len(counts) > 1 else ():
+        before = Side("the day before", since - _DAY, since, app, tenant=name)
+        sides = compare_sides(store, before, Side("the last day", since, until, app, tenant=name), evaluator)
+        if sides.rows:
+            rows[name] = sides.rows[0]
+    for name, verdict in zip(rows, change_verdicts([row.difference for row in rows.values()]), strict=True):
+        if verdict == "worse":
+            query = {"app": app, "tenant": name, "evaluator": evaluator, "label": "fail", "range": "24h"}
+            who, address = f"{app}: tenant {name}", f"/traces?{urlencode(query)}"
+            yield Incident(who, rows[name].sentence, None, address, is_tenant=True)
 
 
 def _first(store: Store, column: str, choice: SideChoice) -> float | None:

@@ -55,31 +55,23 @@ def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> 
     figures_ = _begun(figures.overview(store, since, now, app[:200]), now)
     before = figures.pass_rates(store, figures_.since - RANGES[range], figures_.since, app[:200])
     cards = _cards(store, figures_, before, {"range": range, "app": app} if app else {"range": range})
+    main = next((card for card in cards if card.check.passes), None)
+    incidents = cached(request, open_incidents, main.check.evaluator if main else "", app[:200], now)
+    may_read = may_read_personal_data(request, user)
     return render(
-        request,
-        "overview.html.j2",
-        o=figures_,
-        cards=cards[:MAX_CARDS],
-        more=cards[MAX_CARDS:],
-        main=(main := next((card for card in cards if card.check.passes), None)),
+        request, "overview.html.j2", o=figures_, cards=cards[:MAX_CARDS], more=cards[MAX_CARDS:], main=main,
         note=verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range], since, now, app[:200])
         if main
         else None,
-        incidents=cached(request, open_incidents, main.check.evaluator if main else "", app[:200], now),
-        address=store.name,
-        requests=_requests(figures_.traffic),
-        latency=_latency(figures_.traffic),
+        incidents=[incident for incident in incidents if not incident.is_tenant or may_read], address=store.name,
+        requests=_requests(figures_.traffic), latency=_latency(figures_.traffic),
         causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),
-        cost=sum(check.cost for check in figures_.checks),
-        most_costs=MOST,
-        model_costs=costs(store, since, now, app[:200], most=5 if may_read_personal_data(request, user) else 0),
-        failed=sum(check.errors for check in figures_.checks),
-        range=range,
-        ranges=RANGE_NAMES,
-        app=app,
+        cost=sum(check.cost for check in figures_.checks), most_costs=MOST,
+        model_costs=costs(store, since, now, app[:200], most=5 if may_read else 0),
+        failed=sum(check.errors for check in figures_.checks), range=range, ranges=RANGE_NAMES, app=app,
         apps=search.choices(store).get("app", []),
         kept=urlencode({"range": range, "app": app} if app else {"range": range}),
-    )
+    )  # fmt: skip
 
 
 def _begun(figures_: Overview, now: float) -> Overview:

@@ -11,43 +11,31 @@ from ragtrace.console.review.own_questions import KEYS, OwnQuestion
 from ragtrace.console.safe_text import clip
 
 CHOICES = (
-    ("pass", "✓", "pass"),
-    ("fail", "✗", "fail"),
-    ("not_applicable", "\N{EN DASH}", "n/a"),
-    ("unsure", "?", "unsure"),
-)
+    ("pass", "✓", "pass"), ("fail", "✗", "fail"), ("not_applicable", "\N{EN DASH}", "n/a"), ("unsure", "?", "unsure"),
+)  # fmt: skip
 """Value, sign and text of each verdict; the keys 1 to 4 in this order."""
 SKIP_REASONS = ("cannot tell", "not my subject", "not my language", "the log is broken", "too personal")
 REASONS: Mapping[str, str] = {
-    "alert": "an alert named its evaluator",
-    "feedback": "its user was not content",
-    "random": "drawn at random",
-    "disagreement": "evaluators disagree",
-    "threshold": "near a threshold",
-    "worst": "among the worst",
-    "topic": "a new topic",
-    "requested": "a person requested it",
-    "imported": "labelled elsewhere",
+    "alert": "an alert named its evaluator", "feedback": "its user was not content", "random": "drawn at random",
+    "disagreement": "evaluators disagree", "threshold": "near a threshold", "worst": "among the worst",
+    "topic": "a new topic", "requested": "a person requested it", "imported": "labelled elsewhere",
     "conflict": "two reviewers contradict each other",
-}
+}  # fmt: skip
 ANY = "correctness"
 """The question that is asked of every log, whatever was scored."""
 _QUESTIONS: Mapping[str, str] = {
     "faithfulness": "Does the context support all that the answer says?",
     "groundedness": "Does the context support even the weakest sentence?",
-    "hallucination": "Is it free of things that the context does not say?",
-    "correctness": "Is the answer right?",
+    "hallucination": "Is it free of things that the context does not say?", "correctness": "Is the answer right?",
     "answer_correctness": "Does the answer say what the expected one says?",
     "answer_relevance": "Does the answer address the question?",
     "context_relevancy": "Does the context hold what the question needs?",
     "context_relevancy_recall": "Does the context hold all that the question needs?",
     "context_relevancy_precision": "Is most of the context about the question?",
-    "refusal": "Did it answer instead of declining?",
-    "toxicity": "Is the answer free of insults?",
-    "pii_leakage": "Is the answer free of personal data?",
-    "sensitive_data_leakage": "Is the answer free of secrets?",
+    "refusal": "Did it answer instead of declining?", "toxicity": "Is the answer free of insults?",
+    "pii_leakage": "Is the answer free of personal data?", "sensitive_data_leakage": "Is the answer free of secrets?",
     "language_mismatch": "Is the answer in the language of the question?",
-}
+}  # fmt: skip
 _LOOPS = "Is the answer free of repetition?"
 
 

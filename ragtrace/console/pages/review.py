@@ -63,16 +63,10 @@ def review(request: Request, user: Reviewer, trace: str = "", main: str = "", qu
     if stored is not None:
         context = _context(request, user, task, stored, main, queues)
     return render(
-        request,
-        "review.html.j2",
-        **context,
-        before=review_queue.previous_review(store, user.id, trace.lower()),
-        why_empty=_why_empty(store),
-        progress=_progress(request, user, time.time()),
-        queues=queues,
-        queue=queue,
+        request, "review.html.j2", **context, before=review_queue.previous_review(store, user.id, trace.lower()),
+        why_empty=_why_empty(store), progress=_progress(request, user, time.time()), queues=queues, queue=queue,
         query=urlencode({name: value for name, value in (("queue", queue), ("main", main)) if value}),
-    )
+    )  # fmt: skip
 
 
 @router.get("/review/next")
@@ -104,22 +98,13 @@ def _context(  # noqa: PLR0917 what the page shows
     questions = asks(stored, main, review_, _descriptions(store), own)
     folded_from = max(FOLDED_FROM, len(own) + 2)
     return {
-        **answer_marks(stored.trace.answer, review_.evidence if review_ else ()),
-        "task": task,
-        "trace_id": trace_id,
-        "reviewing": True,
-        "case": cases.blind_case(stored),
-        "question": cases.plain_text(stored.trace.query),
-        "reference": cases.plain_text(stored.trace.reference or ""),
-        "asks": questions,
-        "main": main,
-        "given": review_ or Review(trace_id, ()),
-        "skip_reasons": SKIP_REASONS,
-        "folded_from": folded_from,
-        "open": any(ask.earlier for ask in questions[folded_from - 1 :]),
-        "shown_at": f"{time.time():.3f}",
+        **answer_marks(stored.trace.answer, review_.evidence if review_ else ()), "task": task, "trace_id": trace_id,
+        "reviewing": True, "case": cases.blind_case(stored), "question": cases.plain_text(stored.trace.query),
+        "reference": cases.plain_text(stored.trace.reference or ""), "asks": questions, "main": main,
+        "given": review_ or Review(trace_id, ()), "skip_reasons": SKIP_REASONS, "folded_from": folded_from,
+        "open": any(ask.earlier for ask in questions[folded_from - 1 :]), "shown_at": f"{time.time():.3f}",
         "instructions": next((one.instructions for one in queues if task and one.name == task.queue), ""),
-    }
+    }  # fmt: skip
 
 
 @router.get("/review/evaluators")
@@ -129,14 +114,10 @@ def evaluators_view(request: Request, user: Reviewer, trace: str, main: str = ""
     stored = visible_content.get_trace(request, user, trace)
     first = next(iter(asked_evaluators(stored, main)), "")
     return render(
-        request,
-        "review_evaluators.html.j2",
-        case=cases.case(stored, first, load_limits(store_of(request), stored)),
-        question=cases.plain_text(stored.trace.query),
-        reference=cases.plain_text(stored.trace.reference or ""),
-        reason=REASONS.get(reason, ""),
-        reviewing=True,
-    )
+        request, "review_evaluators.html.j2", case=cases.case(stored, first, load_limits(store_of(request), stored)),
+        question=cases.plain_text(stored.trace.query), reference=cases.plain_text(stored.trace.reference or ""),
+        reason=REASONS.get(reason, ""), reviewing=True,
+    )  # fmt: skip
 
 
 def _own_questions(store: Store, stored: StoredTrace) -> list[OwnQuestion]:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from ragtrace.console import visible_content
-from ragtrace.console.access import Viewer, settings_of, store_of
+from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.filters import NO_TOPIC
 from ragtrace.console.chatlogs.overview import ordered, pass_rates
@@ -113,7 +113,6 @@ def questions(request: Request, user: Viewer, query: Annotated[TopicChoices, Que
         gap_count=len(gaps),
         progress=progress(store, selection.now),
         installed=is_installed(),
-        enabled=settings_of(request).topics,
     )
 
 

@@ -106,6 +106,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         trace_id=f"{stored.trace.trace_id:032x}",
         case=cases.case(stored, evidence, load_limits(store_of(request), stored)),
         known=_link_facts(stored),
+        lists_people=visible_content.may_read_personal_data(request, user),
         question=cases.plain_text(stored.trace.query),
         reference=cases.plain_text(stored.trace.reference or ""),
         reviews=visible_content.find_reviews(request, user, stored),

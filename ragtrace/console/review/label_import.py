@@ -63,11 +63,7 @@ class _Label:
 
 
 def import_labels(
-    store: Store,
-    path: str | os.PathLike[str],
-    *,
-    probability: float | None = None,
-    now: float | None = None,
+    store: Store, path: str | os.PathLike[str], *, probability: float | None = None, now: float | None = None
 ) -> ImportResult:
     """Imports labels from JSON lines, CSV or TSV with `trace_id` (32 hexadecimal digits), `evaluator`, `label` (`pass`,
     `fail`, `not_applicable`, `unsure`), and optionally `reviewer`, `comment`, `corrected`. A second label of a reviewer

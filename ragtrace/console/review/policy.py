@@ -39,13 +39,8 @@ RELATED: tuple[frozenset[str], ...] = (
 """Evaluators that ask the same question: if one fails what another passes, the log is worth a review."""
 
 SHARES: Mapping[str, float] = {
-    RANDOM: 0.4,
-    "worst": 0.15,
-    "threshold": 0.1,
-    "disagreement": 0.1,
-    TOPIC: 0.15,
-    "feedback": 0.1,
-}
+    RANDOM: 0.4, "worst": 0.15, "threshold": 0.1, "disagreement": 0.1, TOPIC: 0.15, "feedback": 0.1,
+}  # fmt: skip
 """The default of `Policy.shares`."""
 DAYS = 7.0
 """Rules pick from what was stored in these last days."""

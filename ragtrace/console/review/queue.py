@@ -50,13 +50,7 @@ _UNLOCKED = {"locked_by": None, "locked_until": None}
 
 
 def next_task(
-    store: Store,
-    user: int,
-    now: float | None = None,
-    *,
-    lock: float = LOCK,
-    but: int | None = None,
-    queue: str = "",
+    store: Store, user: int, now: float | None = None, *, lock: float = LOCK, but: int | None = None, queue: str = ""
 ) -> Task | None:
     """Locks the next log for this reviewer for `lock` seconds; a log that they hold already comes first. None if
     nothing waits for them. `but` is an item to pass over: the console fetches the log after the one on screen. `queue`

@@ -154,9 +154,7 @@ def _passing(
     passes: defaultdict[int, list[tuple[str, float | None]]] = defaultdict(list)
     for start in range(0, len(ids), _AT_ONCE):
         query = select(scores.c.trace, scores.c.evaluator, scores.c.value).where(
-            scores.c.trace.in_(ids[start : start + _AT_ONCE]),
-            scores.c.evaluator.in_(names),
-            scores.c.label == "pass",
+            scores.c.trace.in_(ids[start : start + _AT_ONCE]), scores.c.evaluator.in_(names), scores.c.label == "pass"
         )
         for trace, name, value in connection.execute(query):
             passes[int(trace)].append((name, value))

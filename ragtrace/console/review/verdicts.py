@@ -11,10 +11,11 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ragtrace import plugins
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.evaluation_json import dumps
 from ragtrace.console.chatlogs.reader import REVIEW
-from ragtrace.console.chatlogs.schema import items, reviews, scores, trace_is, traces, verdicts
+from ragtrace.console.chatlogs.schema import evaluators, items, reviews, scores, trace_is, traces, verdicts
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.review import own_questions
@@ -45,9 +46,11 @@ def submit(
     the task. If the task is no longer open (the lock expired and somebody else reviewed the log), the review is a
     further one and closes the log's other slot, unless somebody holds it. `user` is None for a source without a person.
 
-    The review is durable when this returns. Raises DataError for a trace that is not stored and for an invalid label.
+    The review is durable when this returns. Raises DataError for a trace that is not stored, for an invalid label, and
+    for an evaluator that is neither built in nor has scored a log of the store.
     """
     _check(review.verdicts)
+    _check_names(store, [verdict.evaluator for verdict in review.verdicts])
     check_evidence(review.evidence)
     if review.answers:
         review = replace(review, answers=own_questions.check_answers(own_questions.load(store), review.answers))
@@ -62,15 +65,10 @@ def submit(
     except IntegrityError:  # PostgreSQL: the same person submitted in another window at the same time
         review_id = write()
     event = {
-        "trace_id": task.trace_id if isinstance(task, Task) else review.trace_id,
-        "review": review_id,
-        "reviewer": user,
-        "verdicts": {verdict.evaluator: verdict.label for verdict in review.verdicts},
-        "comment": review.comment,
-        "corrected": review.corrected,
-        "answers": dict(review.answers),
-        "marks": len(review.evidence),
-    }
+        "trace_id": task.trace_id if isinstance(task, Task) else review.trace_id, "review": review_id, "reviewer": user,
+        "verdicts": {verdict.evaluator: verdict.label for verdict in review.verdicts}, "comment": review.comment,
+        "corrected": review.corrected, "answers": dict(review.answers), "marks": len(review.evidence),
+    }  # fmt: skip
     notify(store, "review.submitted", event)
     return review_id
 
@@ -172,6 +170,16 @@ def _check(new: Sequence[Verdict]) -> None:
             raise DataError("a verdict names no evaluator; give a name of 1 to 100 characters")
         if names.count(verdict.evaluator) > 1:
             raise DataError(f"the review has two verdicts on {verdict.evaluator}; give one")
+
+
+def _check_names(store: Store, names: Sequence[str]) -> None:
+    unknown = set(names).difference(plugins.BUILT_IN)
+    if unknown:
+        with store.reading() as connection:
+            unknown -= set(connection.scalars(select(evaluators.c.name).where(evaluators.c.name.in_(unknown))))
+    for name in sorted(unknown):
+        similar = ", ".join(plugins.similar_names(name, plugins.BUILT_IN))
+        raise DataError(f"no log has a score of {name!r}" + (f"; similar: {similar}" if similar else ""))
 
 
 def _trace(connection: Connection, task: Task | str | int) -> Any:

@@ -102,22 +102,13 @@ def _query(evaluator: str, since: float | None, until: float | None) -> Any:
         .correlate(reviews, verdicts)
         .scalar_subquery()
     )
+    columns = (
+        reviews.c.trace, verdicts.c.evaluator, scores.c.version, scores.c.value, scores.c.label,
+        verdicts.c.label.label("verdict"), reviews.c.user, users.c.name, reviews.c.created, traces.c.stored,
+        scores.c.probability.label("evaluated"), items.c.reason, items.c.probability.label("drawn"),
+    )  # fmt: skip
     query = (
-        select(
-            reviews.c.trace,
-            verdicts.c.evaluator,
-            scores.c.version,
-            scores.c.value,
-            scores.c.label,
-            verdicts.c.label.label("verdict"),
-            reviews.c.user,
-            users.c.name,
-            reviews.c.created,
-            traces.c.stored,
-            scores.c.probability.label("evaluated"),
-            items.c.reason,
-            items.c.probability.label("drawn"),
-        )
+        select(*columns)
         .select_from(verdicts)
         .join(reviews, reviews.c.id == verdicts.c.review)
         .join(traces, traces.c.id == reviews.c.trace)
@@ -135,16 +126,10 @@ def _query(evaluator: str, since: float | None, until: float | None) -> Any:
 
 def _scored_verdict(row: Any, weights: Mapping[int, DayCounts]) -> ScoredVerdict:
     return ScoredVerdict(
-        trace=row.trace,
-        evaluator=row.evaluator,
-        version=row.version,
-        value=row.value,
-        label=row.label,
-        verdict=row.verdict,
-        reviewer=row.name or ("" if row.user is None else f"user {row.user}"),
-        weight=_weight(row, weights) / row.evaluated,
-        created=row.created,
-    )
+        trace=row.trace, evaluator=row.evaluator, version=row.version, value=row.value, label=row.label,
+        verdict=row.verdict, reviewer=row.name or ("" if row.user is None else f"user {row.user}"),
+        weight=_weight(row, weights) / row.evaluated, created=row.created,
+    )  # fmt: skip
 
 
 def _weight(row: Any, weights: Mapping[int, DayCounts]) -> float:
