@@ -8,7 +8,7 @@ BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
-EXTRAS = langchain,llama-index,otlp,prometheus,models,eval,serve
+EXTRAS = langchain,llama-index,otlp,models,eval,serve
 
 .PHONY: demo test fast scale lint compat docs site release train data clean
 
@@ -31,7 +31,7 @@ fast: $(VENV)/.test
 
 # The tests that need Ray (750 MB).
 scale: $(VENV)/.test
-	$(INSTALL) --editable '.[ray]'
+	$(INSTALL) --group ray
 	$(BIN)/python -m pytest --with-ray tests/rescore/test_ray.py
 
 lint: $(VENV)/.test

@@ -58,13 +58,9 @@ def test_eval_of_a_gzip_file_with_processes(tmp_path: Path) -> None:
 
 
 BAD = [
-    "{broken",
-    "[1]",
-    {"id": 1},
-    {"query": {"a": 5}, "answer": "x"},
-    {"contexts": 5, "answer": "y"},
+    "{broken", "[1]", {"id": 1}, {"query": {"a": 5}, "answer": "x"}, {"contexts": 5, "answer": "y"},
     {"contexts": [1], "answer": ""},
-]
+]  # fmt: skip
 
 
 def test_lines_that_cannot_be_used_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +81,8 @@ def test_lines_that_cannot_be_used_are_named(tmp_path: Path, capsys: pytest.Capt
         (["eval", "absent.jsonl", "--evaluators", "pii_leakage"], "absent.jsonl"),
         (["eval", "absent.jsonl", "--evaluators", "toxicty"], "did you mean toxicity"),
         (["eval", "absent.jsonl", "--evaluators", "no.such:thing"], "no.such"),
+        (["eval", "absent.jsonl", "--jobs", "-3"], "--jobs"),
+        (["ingest", "absent.jsonl", "--store", "absent.db"], "absent.jsonl does not exist"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:

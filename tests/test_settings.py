@@ -17,11 +17,11 @@ def test_arguments_win_over_environment_over_file_over_defaults(tmp_path: Path) 
     """The nearer to the program a value stands, the stronger it is."""
     file = tmp_path / "ragtrace.toml"
     file.write_text('[ragtrace]\napp = "file"\nenv = "file"\nsample = 0.25\nevaluators = ["toxicity"]\n')
-    environ = {"RAGTRACE_APP": "environment", "RAGTRACE_ENV": "environment", "RAGTRACE_SAMPLE_ERRORS": "off"}
+    environ = {"RAGTRACE_APP": "environment", "RAGTRACE_ENV": "environment", "RAGTRACE_OPENINFERENCE": "on"}
     used = load({"app": "argument"}, environ, file)
     assert (used.app, used.env, used.sample) == ("argument", "environment", 0.25)
     assert used.evaluators == ("toxicity",)
-    assert used.sample_errors is False
+    assert used.openinference is True
     assert used.queue_items == Settings().queue_items
 
 
@@ -42,7 +42,7 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({"sample": "many"}, {}, ("sample is 'many'", "a number")),
         ({"queue_items": 2.5}, {}, ("queue_items is 2.5", "whole number")),
         ({"queue_items": float("inf")}, {}, ("queue_items is inf", "whole number")),
-        ({"batch_wait": float("nan")}, {}, ("batch_wait is nan", "from 0 to 60")),
+        ({"hold_seconds": float("nan")}, {}, ("hold_seconds is nan", "from 0 to 3600")),
         ({"sample": 10**400}, {}, ("sample is", "a number")),
         ({}, {"RAGTRACE_SAMPLE": "2"}, ("RAGTRACE_SAMPLE is '2'", "from 0 to 1")),
         ({}, {"RAGTRACE_OPENINFERENCE": "maybe"}, ("RAGTRACE_OPENINFERENCE is 'maybe'", "true or false")),

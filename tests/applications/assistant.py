@@ -28,7 +28,6 @@ def start() -> None:
         evaluators=[names_its_passage],
         capture_content=True,
         sample_per_second=0,
-        batch_wait=0.05,
     )
 
 

@@ -110,7 +110,6 @@ def main() -> None:
         capture_content=True,
         openinference=True,
         sample_per_second=0,
-        batch_wait=0.05,
     )
     with serving() as vendors:
         ask_langchain(vendors)

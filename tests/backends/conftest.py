@@ -92,13 +92,9 @@ def _pages(name: str, server: Server, read: Callable[[], list[Trace]]) -> Pages:
     """Run the assistant once, and wait until the backend shows all of its requests."""
     headers = ",".join(f"{key}={value}" for key, value in server.headers.items())
     environment = {
-        **os.environ,
-        "RECEIVER": server.url,
-        "APP": APP,
-        "OTEL_EXPORTER_OTLP_HEADERS": headers,
-        "OTEL_EXPORTER_OTLP_TIMEOUT": "120",
-        f"RAGTRACE_{name.upper()}_URL": server.url,
-    }
+        **os.environ, "RECEIVER": server.url, "APP": APP, "OTEL_EXPORTER_OTLP_HEADERS": headers,
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "120", f"RAGTRACE_{name.upper()}_URL": server.url,
+    }  # fmt: skip
     command = [sys.executable, "-m", "tests.backends.assistant"]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert run.returncode == 0, run.stderr[-5000:]

@@ -137,13 +137,9 @@ def running(backend: Backend, program: Path) -> Iterator[Server]:
                 _end(process)
             with log.open("ab") as output:
                 process = subprocess.Popen(
-                    [program, *(argument.format(**values) for argument in backend.arguments)],
-                    cwd=folder,
-                    env={**inherited, **variables},
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
+                    [program, *(argument.format(**values) for argument in backend.arguments)], cwd=folder,
+                    env={**inherited, **variables}, stdout=output, stderr=output, start_new_session=True,
+                )  # fmt: skip
             processes.append(process)
             _wait_until_up(url + backend.health, process, log)
 

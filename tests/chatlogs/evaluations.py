@@ -15,14 +15,10 @@ WORDS = ("pump", "refund", "invoice", "warranty", "battery", "straße", "café",
 def made(number: int, *scores: Score, **fields: Any) -> Evaluation:
     """A trace of its own, one second after that of the number before."""
     known: dict[str, Any] = {
-        "trace_id": number + 1,
-        "span_id": number + 1,
-        "query": f"question {number}",
-        "documents": (Document("d0", "chunk", 0.5, {"source": "a"}),),
-        "answer": f"answer {number}",
-        "started": NOW + number,
-        "facts": Facts(app="shop"),
-    }
+        "trace_id": number + 1, "span_id": number + 1, "query": f"question {number}",
+        "documents": (Document("d0", "chunk", 0.5, {"source": "a"}),), "answer": f"answer {number}",
+        "started": NOW + number, "facts": Facts(app="shop"),
+    }  # fmt: skip
     evaluation = {name: fields.pop(name) for name in ("cause", "status") if name in fields}
     return Evaluation(Trace(**known | fields), scores, **evaluation)
 
@@ -56,27 +52,19 @@ def many(count: int, seed: int = 3) -> list[Evaluation]:
 
 def _drawn(number: int, drawn: random.Random) -> Evaluation:
     facts = {
-        "app": drawn.choice(("shop", "shop", "help", "lab")),
-        "env": drawn.choice(("prod", "dev")),
-        "model": drawn.choice(("m1", "m2", None)),
-        "prompt_version": drawn.choice(("v1", "v2", "v3")),
-        "session_id": f"s{drawn.randrange(20)}",
-        "user_id": f"u{drawn.randrange(10)}",
-    }
+        "app": drawn.choice(("shop", "shop", "help", "lab")), "env": drawn.choice(("prod", "dev")),
+        "model": drawn.choice(("m1", "m2", None)), "prompt_version": drawn.choice(("v1", "v2", "v3")),
+        "session_id": f"s{drawn.randrange(20)}", "user_id": f"u{drawn.randrange(10)}",
+    }  # fmt: skip
     scores = [_score(drawn, name) for name in ("a", "b", "c") if drawn.random() < 0.9]
     return made(
-        number,
-        *scores,
-        started=NOW + drawn.randrange(50_000),
-        duration=drawn.random() * 3,
-        query=" ".join(drawn.choices(WORDS, k=3)),
-        answer=" ".join(drawn.choices(WORDS, k=4)),
+        number, *scores, started=NOW + drawn.randrange(50_000), duration=drawn.random() * 3,
+        query=" ".join(drawn.choices(WORDS, k=3)), answer=" ".join(drawn.choices(WORDS, k=4)),
         documents=(Document("d", " ".join(drawn.choices(WORDS, k=2))),),
         error="TimeoutError" if drawn.random() < 0.1 else None,
-        cause=drawn.choice(("retrieval", "hallucination", None)),
-        facts=Facts(**facts),
+        cause=drawn.choice(("retrieval", "hallucination", None)), facts=Facts(**facts),
         sampling_probability=drawn.choice((0.1, 1.0)),
-    )
+    )  # fmt: skip
 
 
 def _score(drawn: random.Random, name: str) -> Score:

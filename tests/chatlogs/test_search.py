@@ -309,11 +309,7 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
         (Filter(), {"after": "9" * 30}, "not a cursor returned"),
         (Filter(), {"after": "\u0661"}, "not a cursor returned"),
         (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "not a cursor returned"),
-        (
-            Filter(evaluator="a"),
-            {"after": "9999999999.1", "order": "worst"},
-            "not a cursor returned",
-        ),
+        (Filter(evaluator="a"), {"after": "9999999999.1", "order": "worst"}, "not a cursor returned"),
     ],
 )
 def test_questions_that_have_no_answer(store: Store, given: Filter, options: dict[str, Any], said: str) -> None:

@@ -200,8 +200,9 @@ def test_a_review_from_the_queue_to_the_agreement(shop: Console) -> None:
 
 
 def test_the_last_log_leaves_an_empty_queue(console: Console) -> None:
-    """`next` says that nothing waits."""
+    """`next` says that nothing waits; a queue that does not exist is not empty."""
     assert console.signed_in("rob").post("/api/review/next").json() == {"task": None}
+    assert console.signed_in("rob").post("/api/review/next?queue=nix").status_code == 409
 
 
 # --- feedback, alerts, labels, exports --------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ def test_evidence_lights_up_both_ways(tab: Tab) -> None:
     page.focus("#p1")
     assert page.locator(".claim.lit").count() == 1
     page.keyboard.press("Enter")
-    assert page.url.endswith("#s1")
+    page.wait_for_url("**#s1")
     page.goto(f"{GOOD}#p2")
     assert page.locator("#p2").is_visible()
 
@@ -679,12 +679,13 @@ def test_without_script(browser: Any, waiting: Store) -> None:
         page = tab.open("/traces")
         page.fill("input[name=q]", "parcel 7")
         page.click("text=Search")
+        page.wait_for_url("**q=parcel+7*")
         assert page.locator(".log").count() == 1
         page = tab.open("/review")
         trace = page.get_attribute("[data-task]", "data-trace")
         page.check("input[name=v-faithfulness][value=fail]", force=True)
         page.click("text=Save, next")
-        assert page.get_attribute("[data-task]", "data-trace") != trace
+        another(page, trace)
         stored = waiting.get(trace)
         assert stored is not None
         assert verdicts(waiting) == {stored.id: {"faithfulness": "fail"}}

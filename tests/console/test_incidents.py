@@ -30,6 +30,17 @@ def answers(  # noqa: PLR0917 a row of a table
     store.write([evaluation(first + n, value, started=begin + step * n, facts=of) for n in range(count)], CHECKS)
 
 
+def test_a_tenant_that_fell(store: Store) -> None:
+    """With its name and failures; the other one is as before."""
+    now = time.time()
+    for n, (tenant, value) in enumerate((("acme", 0.95), ("globex", 0.95), ("acme", 0.1), ("globex", 0.95))):
+        answers(store, 100 * n, 40, value, now - 2 * DAY + (n // 2) * DAY, DAY, tenant=tenant)
+    assert [i.who for i in open_incidents(store, "faithfulness", now) if i.is_tenant] == ["shop: tenant acme"]
+    assert len(client(store).get("/api/traces?tenant=acme&limit=200").json()["rows"]) == 80
+    pages = [client(store, unmasked_roles=frozenset({role})).get("/?range=7d").text for role in ("admin", "reviewer")]
+    assert ["tenant acme" in page for page in pages] == [True, False]
+
+
 def test_a_prompt_version_that_fell_days_ago(store: Store) -> None:
     """With its first request, the sentence of Compare, and what people would say of its answers."""
     now = time.time()

@@ -160,13 +160,10 @@ def test_a_long_text_is_cut_with_a_count() -> None:
 
 _SPAN = st.tuples(st.integers(-5, 60), st.integers(-5, 60))
 _EVIDENCE = st.builds(
-    lambda span, verdict, p, rank, passage: Evidence(*span, verdict, p, "d", rank, *passage),
-    _SPAN,
-    st.sampled_from(["supported", "unsupported", "contradicted", "odd"]),
-    st.none() | st.floats(0, 1),
-    st.none() | st.integers(-1, 3),
-    _SPAN,
-)
+    lambda span, verdict, p, rank, passage: Evidence(*span, verdict, p, "d", rank, *passage), _SPAN,
+    st.sampled_from(["supported", "unsupported", "contradicted", "odd"]), st.none() | st.floats(0, 1),
+    st.none() | st.integers(-1, 3), _SPAN,
+)  # fmt: skip
 
 
 @given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=3), st.lists(_EVIDENCE, max_size=8))
@@ -451,13 +448,9 @@ def test_review_without_script(tmp_path: Path) -> None:
     nothing = here.post("/review", data={**first, "do": "submit"})
     assert nothing.status_code == 409
     said = {
-        **first,
-        "v-faithfulness": "fail",
-        "v-toxicity": "pass",
-        "comment": "<b>no",
-        "corrected": "Yes.",
+        **first, "v-faithfulness": "fail", "v-toxicity": "pass", "comment": "<b>no", "corrected": "Yes.",
         "do": "submit",
-    }
+    }  # fmt: skip
     kept = here.post("/review", data=said)
     assert (kept.status_code, kept.headers["location"]) == (303, "/review")
     assert f"/review?trace={first['trace']}" in here.get("/review").text  # the way back
@@ -734,6 +727,7 @@ def test_roles_see_their_pages(tmp_path: Path) -> None:
         assert here.get("/users").status_code == (200 if role == "admin" else 403)
         assert ('href="/users"' in seen.text) == (role == "admin")
         assert ("/review?trace=" in seen.text) == (role != "viewer")
+        assert ("/conversation?session=" in seen.text) == (role != "viewer")
         assert "Log out" in seen.text
     store.close()
 

@@ -176,12 +176,6 @@ def test_a_store_without_topics_says_so(console: Console, address: str) -> None:
         assert "0 of 9 questions are grouped" in text
 
 
-def test_grouping_can_be_off(console: Console) -> None:
-    """Then the page says which setting it is."""
-    text = console.with_settings(topics=False).signed_in("vera").get("/questions").text
-    assert "the setting <code>topics</code> of the table <code>[console]</code> is off" in text
-
-
 def test_looks_are_written_down(console: Console) -> None:
     """Lists of questions are content: the audit log has who read them."""
     _filled(console.store)

@@ -47,24 +47,11 @@ def score(number: int, **fields: Any) -> dict[str, Any]:
     """A score of a person as the third version of the endpoint has it."""
     moment = "2026-01-01T00:00:00Z"
     return {
-        "id": f"s{number}",
-        "projectId": "p",
-        "name": "faithfulness",
-        "source": "ANNOTATION",
-        "timestamp": moment,
-        "createdAt": moment,
-        "updatedAt": moment,
-        "environment": "default",
-        "dataType": "BOOLEAN",
-        "value": False,
-        "comment": "wrong year",
-        "configId": None,
-        "metadata": {},
-        "subject": {"kind": "trace", "id": f"{number:032x}"},
-        "authorUserId": "ada",
-        "queueId": None,
-        **fields,
-    }
+        "id": f"s{number}", "projectId": "p", "name": "faithfulness", "source": "ANNOTATION", "timestamp": moment,
+        "createdAt": moment, "updatedAt": moment, "environment": "default", "dataType": "BOOLEAN", "value": False,
+        "comment": "wrong year", "configId": None, "metadata": {}, "subject": {"kind": "trace", "id": f"{number:032x}"},
+        "authorUserId": "ada", "queueId": None, **fields,
+    }  # fmt: skip
 
 
 class LangfuseApi:

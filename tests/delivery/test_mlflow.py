@@ -113,10 +113,7 @@ def test_wrong_address_is_no_missing_trace() -> None:
 
 @pytest.mark.parametrize(
     ("variables", "authorization"),
-    [
-        ({"TOKEN": "abc"}, "Bearer abc"),
-        ({"USERNAME": "ada", "PASSWORD": "pw", "TOKEN": "abc"}, "Basic YWRhOnB3"),
-    ],
+    [({"TOKEN": "abc"}, "Bearer abc"), ({"USERNAME": "ada", "PASSWORD": "pw", "TOKEN": "abc"}, "Basic YWRhOnB3")],
 )
 def test_credentials_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], authorization: str

@@ -112,16 +112,11 @@ def test_a_mutated_dashboard_is_caught(
 
 
 RULES = (
-    ('verdict="fail"}[5m]', 'verdict="pass"}[5m]'),
-    ("_weight_squared_total", "_weight_total"),
-    ("> 6.5", "> 65"),
-    ("> 8.5", "> 85"),
-    ("severity: page", "severity: ticket"),
-    ("1.2528", "0.12528"),
+    ('verdict="fail"}[5m]', 'verdict="pass"}[5m]'), ("_weight_squared_total", "_weight_total"), ("> 6.5", "> 65"),
+    ("> 8.5", "> 85"), ("severity: page", "severity: ticket"), ("1.2528", "0.12528"),
     ("and on (evaluator) ragtrace_pages", "unless on (evaluator) ragtrace_pages"),
-    ("absent(ragtrace_build_info)", "absent(up)"),
-    ("ragtrace_evaluator_info[1h]", "ragtrace_evaluator_info[1m]"),
-)
+    ("absent(ragtrace_build_info)", "absent(up)"), ("ragtrace_evaluator_info[1h]", "ragtrace_evaluator_info[1m]"),
+)  # fmt: skip
 
 
 @needs_tools

@@ -17,14 +17,14 @@ from tests.row_files import table
 EXPORTS: dict[str, list[str]] = table(__file__, "exports")
 INIT = ["tracer_provider", "sampler", "sinks", "redact", "settings_file", "options"]
 SETTINGS = """
-enabled app env evaluators sample sample_per_second sample_errors sample_slower_than head_sample
+enabled app env evaluators sample sample_per_second sample_slower_than head_sample
 capture_content capture_tags explanations redact openinference source frameworks otlp_endpoint spans_file
 transport transport_privacy transport_keys
 phoenix_url mlflow_url langfuse_url report_file
 calibration_file prometheus_port prometheus_host model_prices hold_seconds
-queue_items batch batch_wait workers exit_seconds models phone_regions public_contacts leaks_from_context
-judge_model judge_api_base judge_timeout judge_retries judge_concurrency
-judge_max_tokens judge_budget_hour judge_budget_day judge_store judge_ledger judge_prompt g_eval_criteria cascade_band
+queue_items workers exit_seconds models phone_regions public_contacts leaks_from_context
+judge_model judge_api_base judge_timeout judge_concurrency
+judge_max_tokens judge_budget_hour judge_budget_day judge_store judge_ledger judge_prompt g_eval_criteria
 store store_key store_days store_bytes
 """
 FIELDS: dict[str, list[str]] = table(__file__, "fields")

@@ -37,7 +37,7 @@ online = {s.name: [s.value, s.label, s.error] for s in evaluation.scores}
 print(json.dumps({"offline": [score.value, score.label], "online": online}))
 """
 MISSING: dict[str, tuple[dict[str, Any], str]] = {
-    "Prometheus": ({"prometheus_port": 0}, "prometheus"),
+    "Prometheus": ({"prometheus_port": 0}, "otlp"),
     "spans to a file": ({"spans_file": "spans.jsonl"}, "otlp"),
     "spans to a collector": ({"otlp_endpoint": "http://127.0.0.1:1"}, "otlp"),
     "a store": ({"store": "chatlogs.db"}, "store"),

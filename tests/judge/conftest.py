@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace import settings
-from ragtrace.evaluate.judge import Judge, use_judge
+from ragtrace.evaluate.judge import Judge, client, use_judge
 from ragtrace.evaluate.judge.ledger import Ledger
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
@@ -26,19 +26,15 @@ def _own_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def judging() -> Callable[..., Judge]:
+def judging(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judge]:
     """Make a judge that asks a server, quickly and with a price of a dollar a million tokens, and use it."""
 
     def make(url: str, store: Ledger | None = None, **options: Any) -> Judge:
         given = {
-            "judge_model": "openai/judge",
-            "judge_api_base": url,
-            "judge_timeout": 1.0,
-            "judge_retries": 1,
-            "model_prices": ("openai/judge=1/1", "openai/other=1/1"),
-            "judge_max_tokens": 100,
-            **options,
-        }
+            "judge_model": "openai/judge", "judge_api_base": url, "judge_timeout": 1.0,
+            "model_prices": ("openai/judge=1/1", "openai/other=1/1"), "judge_max_tokens": 100, **options,
+        }  # fmt: skip
+        monkeypatch.setattr(client, "RETRIES", given.pop("retries", 1))
         used = settings.load(given, environ={})
         judge = Judge(used, store)
         use_judge(judge)

@@ -19,13 +19,10 @@ from tests.judge import server as s
 GOOD = '{"answer_fails": false, "context_fails": false, "reason": "fine"}'
 FAULTS: dict[str, tuple[s.Behaviour, str]] = {
     "rate limit": (s.status(429, "slow down", Retry_After="0"), "judge_rate_limited"),
-    "server error": (s.status(500), "judge_unavailable"),
-    "overloaded": (s.status(503), "judge_unavailable"),
+    "server error": (s.status(500), "judge_unavailable"), "overloaded": (s.status(503), "judge_unavailable"),
     "no key": (s.status(401, "who are you"), "judge_refused"),
-    "no model": (s.status(404, "no such model"), "judge_refused"),
-    "no answer": (s.hangs, "judge_timeout"),
-    "a byte now and then": (s.trickles, "judge_timeout"),
-    "half a body": (s.breaks_off, "judge_unavailable"),
+    "no model": (s.status(404, "no such model"), "judge_refused"), "no answer": (s.hangs, "judge_timeout"),
+    "a byte now and then": (s.trickles, "judge_timeout"), "half a body": (s.breaks_off, "judge_unavailable"),
     "a body without an end": (s.never_ends, "judge_unavailable"),
     "a gigabyte in a megabyte": (s.unpacks_to_a_gigabyte, "judge_unavailable"),
     "connection reset": (s.resets, "judge_unavailable"),
@@ -38,7 +35,7 @@ FAULTS: dict[str, tuple[s.Behaviour, str]] = {
     "verdicts that are none": (s.says('{"answer_fails": "maybe", "context_fails": 2, "reason": 1}'), "parse_failure"),
     "JSON that breaks off": (s.says(GOOD[:30]), "parse_failure"),
     "no room for the answer": (s.says(GOOD, finish="length"), "parse_failure"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,7 +61,7 @@ def test_a_fault_is_an_error_and_never_a_score(fault: str, judging: Callable[...
 def test_an_endless_answer_takes_no_memory(fault: str, judging: Callable[..., Judge]) -> None:
     """The judge's process does not grow by what a server sends, also after it has given the answer up."""
     with s.serving(s.says(GOOD), FAULTS[fault][0]) as served:
-        judging(served.url, judge_retries=0)
+        judging(served.url, retries=0)
         run(plugins.load("sexism"), [make_trace()])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         ((score,),) = run(plugins.load("sexism"), [make_trace(answer="Another one.")])
@@ -86,7 +83,7 @@ def test_the_pipeline_goes_on(judging: Callable[..., Judge]) -> None:
     """One trace per fault through the pipeline: each comes out, failed or scored, and all are accounted for."""
     quick = [b for name, (b, _) in FAULTS.items() if name not in ("no answer", "a byte now and then")]
     with s.serving(*quick, s.says(GOOD)) as served:
-        judging(served.url, judge_retries=0, judge_concurrency=1)
+        judging(served.url, retries=0, judge_concurrency=1)
         capture = Capture()
         checks = [plugins.load("sexism"), plugins.load("looping_unique_sentences")]
         pipeline = Pipeline(checks, [capture], limits=Limits(batch=1, wait=0.0))

@@ -282,11 +282,11 @@ def test_structured_output_steps_back_where_it_is_refused(judging: Callable[...,
 def test_a_server_that_breaks_on_a_form_is_asked_without(judging: Callable[..., Judge]) -> None:
     """A status of 500 for a form that never worked counts as a refusal of it; a server that is down is none."""
     with s.serving(s.status(500), s.status(500), s.says("true")) as served:
-        judge = judging(served.url, judge_retries=0)
+        judge = judging(served.url, retries=0)
         assert judge.ask(PROMPT, {"answer": "x"}).value == {"verdict": True}
     assert [r.get("response_format", {}).get("type") for r in served.requests] == ["json_schema", "json_object", None]
     with s.serving(s.status(500), s.status(500), s.status(500), s.says('{"verdict": true}')) as served:
-        judge = judging(served.url, judge_retries=1)
+        judge = judging(served.url, retries=1)
         assert judge.ask(PROMPT, {"answer": "x"}).value == {"verdict": True}
     assert served.requests[-1]["response_format"]["type"] == "json_schema"
 
@@ -294,7 +294,7 @@ def test_a_server_that_breaks_on_a_form_is_asked_without(judging: Callable[..., 
 def test_the_server_says_when_to_come_back(judging: Callable[..., Judge]) -> None:
     """Retry-After is heeded, in seconds."""
     with s.serving(s.status(429, Retry_After="0"), s.status(429, Retry_After="0"), s.says("true")) as served:
-        assert judging(served.url, judge_retries=2).ask(PROMPT, {"answer": "x"}).value["verdict"]
+        assert judging(served.url, retries=2).ask(PROMPT, {"answer": "x"}).value["verdict"]
     assert len(served.requests) == 3
 
 
@@ -377,7 +377,7 @@ def test_no_mark_of_a_turn_of_a_text_stays(mark: str) -> None:
 def test_the_budget_is_never_exceeded(judging: Callable[..., Judge]) -> None:
     """Many threads at once spend no cent more than the hour's budget; the rest are refused, and no one is asked."""
     with s.serving(s.says("true", tokens=(100, 100))) as served:
-        judge = judging(served.url, judge_budget_hour=0.002, judge_retries=0)
+        judge = judging(served.url, judge_budget_hour=0.002, retries=0)
         outcomes: list[str] = []
 
         def ask(i: int) -> None:
@@ -503,7 +503,7 @@ def test_money_that_may_be_gone_counts_as_spent(
 ) -> None:
     """What a server turned away is free; where it may have answered unheard, what was set aside is gone."""
     with s.serving(behaviour) as served:
-        judge = judging(served.url, judge_retries=0, judge_timeout=0.3)
+        judge = judging(served.url, retries=0, judge_timeout=0.3)
         with pytest.raises(JudgeError) as caught:
             judge.ask(PROMPT, {"answer": "x"})
     assert (judge.store.spent("hour") > 0) is kept
@@ -551,14 +551,10 @@ def test_without_a_judge_its_checks_say_so() -> None:
 
 def test_the_settings_make_the_judge(judging: Callable[..., Judge]) -> None:
     """`get_judge` makes one judge for all settings with the same `judge_…` values."""
-    options = {
-        "judge_model": "openai/x",
-        "judge_api_base": "http://localhost",
-        "model_prices": ["openai/x=0/0"],
-    }
+    options = {"judge_model": "openai/x", "judge_api_base": "http://localhost", "model_prices": ["openai/x=0/0"]}
     judge = get_judge(settings.load(options, environ={}))
-    assert judge is get_judge(settings.load({**options, "app": "shop", "cascade_band": 0.5}, environ={}))
-    assert judge is not get_judge(settings.load({**options, "judge_retries": 0}, environ={}))
+    assert judge is get_judge(settings.load({**options, "app": "shop"}, environ={}))
+    assert judge is not get_judge(settings.load({**options, "judge_timeout": 9.0}, environ={}))
     assert judge.model == "openai/x"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluate.cascade import cascade
 from ragtrace.evaluate.judge import Judge, use_judge
 from ragtrace.evaluation import evaluator, run
+from ragtrace.live import init
 from ragtrace.live.runtime import Runtime
 from ragtrace.plugins import load
 from ragtrace.records import Document, Trace
@@ -37,16 +39,9 @@ def runtimes() -> Iterator[list[Runtime]]:
 def online(url: str, capture: Capture, **own: Any) -> Runtime:
     """A ragtrace whose judge is at `url`, where a request of 100 tokens costs 0.0001."""
     return ragtrace.init(
-        sinks=[capture],
-        judge_model="openai/x",
-        judge_api_base=url,
-        model_prices=("openai/x=0/1",),
-        judge_max_tokens=100,
-        judge_retries=0,
-        sample_per_second=0,
-        frameworks=(),
-        **own,
-    )
+        sinks=[capture], judge_model="openai/x", judge_api_base=url, model_prices=("openai/x=0/1",),
+        judge_max_tokens=100, sample_per_second=0, frameworks=(), **own,
+    )  # fmt: skip
 
 
 def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
@@ -172,22 +167,29 @@ def test_an_explanation_says_what_was_cut(judging: Callable[..., Judge], words: 
     assert ("only the first part" in (score.explanation or "")) is cut
 
 
-@pytest.mark.parametrize("name", ["faithfulness_judge", "faithfulness_cascade"])
+@evaluator(needs={"answer"}, threshold=0.5)
+def doubtful(trace: Trace) -> float:
+    """At its threshold: the judge is asked."""
+    return 0.5
+
+
+doubtful_cascade = cascade(doubtful, load("faithfulness_judge"))
+
+
+@pytest.mark.parametrize("name", ["faithfulness_judge", f"{__name__}:doubtful_cascade"])
 def test_all_workers_have_one_budget(
     name: str, runtimes: list[Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three evaluating processes and money for two requests: two are sent, whoever asks first, and what keeps the sum
     is gone with the runtime. Of cascades, which alone ask the judge here, all requests have their local scores."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(init, "Limits", partial(init.Limits, batch=1))
     capture = Capture()
-    own = {"cascade_band": 1.0} if name.endswith("cascade") else {}
     with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
-        runtime = online(served.url, capture, evaluators=[name], judge_budget_hour=0.00025, workers=3, batch=1, **own)
+        runtime = online(served.url, capture, evaluators=[name], judge_budget_hour=0.00025, workers=3)
         runtimes.append(runtime)
         for i in range(12):
-            # Without support: near the threshold also in the band that the first request has narrowed.
-            trace = make_trace(trace_id=i + 1, query=f"Question {i}?", answer="The moon is made of green cheese.")
-            runtime.pipeline.submit(trace)
+            runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))
         runtime.flush(90.0)  # False where the evaluator rests: some requests have no score
         assert len(capture.evaluations) == 12
         (folder,) = tmp_path.iterdir()
@@ -195,8 +197,8 @@ def test_all_workers_have_one_budget(
         runtime.close(1.0)
     assert len(served.requests) == 2
     scores = [score for e in capture.evaluations for score in e.scores]
-    if own:
-        assert sorted((score.method, score.error) for score in scores) == [("judge", None)] * 2 + [("model", None)] * 10
+    if name.endswith("cascade"):
+        assert sorted((score.method, score.error) for score in scores) == [("code", None)] * 10 + [("judge", None)] * 2
     else:
         assert [score.error for score in scores].count(None) == 2  # the breaker spares the judge some of the others
         assert {score.error for score in scores} <= {None, "judge_budget", "circuit_open"}

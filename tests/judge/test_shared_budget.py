@@ -66,22 +66,11 @@ PROCESSES = 8
 
 
 def _ask(url: str, judge_url: str, number: int) -> None:
-    judge = Judge(
-        settings.load(
-            {
-                "judge_model": "openai/judge",
-                "judge_api_base": judge_url,
-                "judge_ledger": url,
-                "judge_budget_hour": 2.0,
-                "judge_budget_day": 2.0,
-                "model_prices": ["openai/judge=0/300"],
-                "judge_max_tokens": 200,
-                "judge_retries": 0,
-                "judge_timeout": 90.0,
-            },
-            environ={},
-        )
-    )
+    options = {
+        "judge_model": "openai/judge", "judge_api_base": judge_url, "judge_ledger": url, "judge_budget_hour": 2.0,
+        "judge_budget_day": 2.0, "model_prices": ["openai/judge=0/300"], "judge_max_tokens": 200, "judge_timeout": 90.0,
+    }  # fmt: skip
+    judge = Judge(settings.load(options, environ={}))
     for i in range(30):
         try:
             judge.ask(PROMPT, {"answer": f"{number} {i}"})
@@ -186,7 +175,7 @@ def test_the_id_is_that_of_the_score(redis_server: RedisServer, judging: Callabl
         s.status(500)(handler, body)
 
     with s.serving(behaviour) as served:
-        judge = judging(served.url, judge_ledger=redis_server.url, judge_retries=0)
+        judge = judging(served.url, judge_ledger=redis_server.url, retries=0)
         check = configure(load("faithfulness_judge"), judge._settings)
         for trace_id in (1, 1, 2):
             run(check, [make_trace(trace_id=trace_id)])
@@ -284,13 +273,9 @@ def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisSe
     with s.serving(s.says('{"claims": [{"claim": "a", "verdict": "supported"}]}', tokens=(100, 100))) as served:
         for number, capture in enumerate(captures):
             runtime = online(
-                served.url,
-                capture,
-                evaluators=["faithfulness_judge"],
-                judge_budget_hour=0.00035,
-                judge_ledger=redis_server.url,
-                judge_concurrency=1,
-            )
+                served.url, capture, evaluators=["faithfulness_judge"], judge_budget_hour=0.00035,
+                judge_ledger=redis_server.url, judge_concurrency=1,
+            )  # fmt: skip
             for i in range(2):
                 runtime.pipeline.submit(make_trace(trace_id=2 * number + i + 1, query=f"Question {number} {i}?"))
             assert runtime.flush(60.0)

@@ -148,13 +148,9 @@ def ask(peers: Path, framework: str, library: str) -> dict[str, Any] | None:
     """All cases under one library, or None where it does not run."""
     command = [python_of(peers, framework, library), "-W", "ignore", "-m", "tests.langchain.matrix"]
     done = subprocess.run(
-        [*command, "--framework", framework, "--library", library],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+        [*command, "--framework", framework, "--library", library], cwd=ROOT, capture_output=True, text=True,
+        check=False, timeout=900,
+    )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"versions"')]
     if not lines:
         print(f"{framework}/{library} does not run:\n{done.stderr[-2000:]}", file=sys.stderr)

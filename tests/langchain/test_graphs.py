@@ -215,6 +215,27 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 
+def test_a_resumption_that_fails_and_a_replay(recorded: Recorded, config: Any) -> None:
+    """The second try of a resumption has the first question, too; a replay from a checkpoint that of its state."""
+    tries = iter([ConnectionError("down"), None])
+
+    def ask(state: Draft) -> Draft:
+        reply = interrupt("Send it?")
+        if error := next(tries, None):
+            raise error
+        return {"answer": f"sent: {reply}"}
+
+    config["configurable"] = {"thread_id": "fails"}
+    graph = StateGraph(Draft).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+    graph.invoke({"question": "Write to Ada."}, config)
+    with pytest.raises(ConnectionError):
+        graph.invoke(Command(resume="yes"), config)
+    graph.invoke(Command(resume="yes"), config)
+    graph.invoke(None, {**config, **[s.config for s in graph.get_state_history(config) if s.next == ("ask",)][-1]})
+    assert [t.query for t in recorded.traces] == ["Write to Ada."] * 4
+    assert [len(span.links) for span in recorded.named("invoke_workflow")] == [0, 1, 1, 0]
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_stream_that_is_left_at_the_question(recorded: Recorded, config: Any, is_async: bool) -> None:
     """Who reads a stream up to the interrupt, and goes on, has asked once: nothing was cancelled."""

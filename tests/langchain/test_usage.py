@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, Generation, LLMResult
@@ -15,12 +16,10 @@ from tests.conftest import Recorded
 
 CACHE = {"cache_read": 8, "cache_creation": 0}
 OPENAI = {
-    "prompt_tokens": 18,
-    "completion_tokens": 7,
-    "total_tokens": 25,
+    "prompt_tokens": 18, "completion_tokens": 7, "total_tokens": 25,
     "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 2},
     "completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 1},
-}
+}  # fmt: skip
 
 
 class Model(FakeListChatModel):
@@ -44,8 +43,7 @@ class Model(FakeListChatModel):
 def attributes_of(recorded: Recorded, model: Any) -> dict[str, Any]:
     config: Any = {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
     model.invoke("q", config)
-    (span,) = recorded.spans
-    return dict(span.attributes or {})
+    return dict(recorded.spans[-1].attributes or {})
 
 
 SHAPES = {
@@ -118,6 +116,14 @@ def test_a_text_model_of_vertex_ai(recorded: Recorded) -> None:
     attributes = attributes_of(recorded, Text(responses=[]))
     assert (attributes[semconv.INPUT_TOKENS], attributes[semconv.OUTPUT_TOKENS]) == (18, 7)
     assert attributes[semconv.FINISH_REASONS] == ("STOP",)
+
+
+def test_an_answer_of_the_cache_is_free(recorded: Recorded) -> None:
+    """LangChain repeats the tokens of the first answer, which nobody pays a second time."""
+    usage = {"input_tokens": 18, "output_tokens": 7, "total_tokens": 25}
+    model = Model(message={"usage_metadata": usage}, cache=InMemoryCache())
+    paid, free = (attributes_of(recorded, model) for _ in range(2))
+    assert (paid[semconv.INPUT_TOKENS], semconv.INPUT_TOKENS in free) == (18, False)
 
 
 def test_the_id_of_a_reply(recorded: Recorded) -> None:

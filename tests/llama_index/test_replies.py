@@ -83,13 +83,10 @@ COHERE = SimpleNamespace(
     billed_units=SimpleNamespace(input_tokens=30.0, output_tokens=6.0),
 )
 GEMINI = {
-    "prompt_token_count": 40,
-    "candidates_token_count": 7,
-    "thoughts_token_count": 4,
-    "cached_content_token_count": 16,
+    "prompt_token_count": 40, "candidates_token_count": 7, "thoughts_token_count": 4, "cached_content_token_count": 16,
     "total_token_count": 51,
     "prompt_tokens_details": [{"modality": "TEXT", "token_count": 37}, {"modality": "AUDIO", "token_count": 3}],
-}
+}  # fmt: skip
 VERTEX = Proto(
     usage_metadata=Proto(prompt_token_count=40, candidates_token_count=7, total_token_count=47),
     candidates=[SimpleNamespace(finish_reason=NumberedReason.MAX_TOKENS)],

@@ -119,10 +119,7 @@ def test_an_endpoint_that_is_down_is_counted_not_felt(
     """The application answers as ever; what could not be sent is counted."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     runtime = ragtrace.init(
-        evaluators=[half],
-        otlp_endpoint="http://127.0.0.1:9",
-        frameworks=("langchain",),
-        sample_per_second=0,
+        evaluators=[half], otlp_endpoint="http://127.0.0.1:9", frameworks=("langchain",), sample_per_second=0
     )
     try:
         assert [ask(f"q{i}").content for i in range(5)] == ["An answer."] * 5
@@ -145,7 +142,7 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
         return 1.0
 
     runtime = ragtrace.init(
-        evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, frameworks=("langchain",), batch_wait=0.01
+        evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, frameworks=("langchain",)
     )
     try:
         ask("How?")

@@ -30,16 +30,9 @@ from ragtrace_otlp.span_encoder import encode_spans, message_of, use_encoder
 from ragtrace_otlp.wire import attributes_field
 
 VALUES: dict[str, Any] = {
-    "text": "Öl für die Pumpe",
-    "empty": "",
-    "truth": True,
-    "whole": -(2**62),
-    "fraction": 0.25,
-    "bytes": b"\x00\xff",
-    "texts": ("a", "b"),
-    "numbers": (1, 2),
-    "none": (),
-}
+    "text": "Öl für die Pumpe", "empty": "", "truth": True, "whole": -(2**62), "fraction": 0.25, "bytes": b"\x00\xff",
+    "texts": ("a", "b"), "numbers": (1, 2), "none": (),
+}  # fmt: skip
 
 
 def spans_of(*resources: Resource) -> list[ReadableSpan]:

@@ -683,7 +683,7 @@ def test_the_strata_of_the_settings_stand_at_0() -> None:
     found = {(s.labels["stratum"], s.labels["decision"]) for s in samples}
     assert found == {(s, d) for s in ("ratio", "rate_limit", "error", "slow") for d in ("sampled", "sampled_out")}
     assert _strata(Settings()) == ["rate_limit", "error"]
-    assert _strata(Settings(sample_per_second=0.0, sample_errors=False)) == ["ratio"]
+    assert _strata(Settings(sample_per_second=0.0)) == ["ratio", "error"]
 
 
 # --- the text of a scrape ------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def length(trace):
 
 runtime = ragtrace.init(
     app="shop", env="test", evaluators=[length], prometheus_port=int(os.environ["METRICS_PORT"]), frameworks=(),
-    sample_per_second=0, batch_wait=0.01,
+    sample_per_second=0,
 )
 
 def answer():

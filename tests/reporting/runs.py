@@ -36,17 +36,13 @@ def big(questions: int = 60, seed: int = 7) -> EvaluationRun:
     """A run as a user has one: two models, several metrics, errors, refusals, evidence and perturbed rows."""
     rng = random.Random(seed)
     metrics = (
-        FAITHFULNESS,
-        HALLUCINATION,
-        Metric("answer_relevance", "higher", 0.75, (-1.0, 1.0), "model"),
+        FAITHFULNESS, HALLUCINATION, Metric("answer_relevance", "higher", 0.75, (-1.0, 1.0), "model"),
         Metric("context_precision", "higher", 0.75, method="judge", version="2"),
-        Metric("context_recall", "higher", 0.75),
-        Metric("pii_leakage", "higher", 0.5),
+        Metric("context_recall", "higher", 0.75), Metric("pii_leakage", "higher", 0.5),
         Metric("perplexity", "lower", None, (0.0, float("inf")), "model"),
-        Metric("stereotypes", "higher", 0.5, method="judge"),
-        Metric("classification", "higher", 0.75),
+        Metric("stereotypes", "higher", 0.5, method="judge"), Metric("classification", "higher", 0.75),
         Metric("sexism", "higher", 0.5, method="judge"),
-    )
+    )  # fmt: skip
     results = []
     for model, skill in (("gpt-large", 0.85), ("mini", 0.62)):
         for i in range(questions):

@@ -43,11 +43,7 @@ SESSIONS: Sequence[tuple[int, tuple[str, ...]]] = (
 
 
 def in_terminal(
-    command: Sequence[str],
-    folder: Path,
-    columns: int = 80,
-    variables: Mapping[str, str] | None = None,
-    typed: str = "",
+    command: Sequence[str], folder: Path, columns: int = 80, variables: Mapping[str, str] | None = None, typed: str = ""
 ) -> tuple[int, str]:
     """Runs a command in a pseudo-terminal with so many columns, in which a text is typed; returns its exit code and all
     that the terminal shows."""

@@ -400,7 +400,7 @@ def test_bad_input_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str
     other.write_text("[1]\nnot json\n\n")
     for arguments, message in (
         (["--file", str(tmp_path / "none")], "does not exist"),
-        (["--file", str(empty)], "the file is empty"),
+        (["--file", str(empty)], "it has no whole line"),
         (["--file", str(other)], "none of its 2 lines"),
         (["--file", str(tmp_path)], "cannot be read"),
         (["--file", str(path)], "it contains 2023-11-14 22:13 UTC"),

@@ -63,3 +63,10 @@ def test_bad_input_is_refused(
     assert not (tmp_path / "out").exists()
     (tmp_path / "file").touch()
     assert main(["rules", "--out", str(tmp_path / "file")]) == 2
+
+
+def test_an_unknown_name_gets_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be an evaluator of one's own, so the rules are written all the same."""
+    assert main(["rules", "--out", str(tmp_path), "--pages", "toxicty,zzz,faithfulness"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [("toxicty" in line, "similar: toxicity" in line) for line in lines] == [(True, True), (False, False)]

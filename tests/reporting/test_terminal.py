@@ -93,12 +93,8 @@ def test_scores_go_to_the_file_that_standard_output_is(folder: Path) -> None:
 def test_no_color_is_respected(folder: Path) -> None:
     """With NO_COLOR the progress bar has no colours; without it, it has."""
     arguments = [
-        "sh",
-        "-c",
-        'exec "$@" > scores.jsonl',
-        "sh",
-        *ragtrace("eval", "rows.jsonl", "--evaluators", "bleu_1"),
-    ]
+        "sh", "-c", 'exec "$@" > scores.jsonl', "sh", *ragtrace("eval", "rows.jsonl", "--evaluators", "bleu_1"),
+    ]  # fmt: skip
     assert COLOUR.search(in_terminal(arguments, folder)[1])
     assert not COLOUR.search(in_terminal(arguments, folder, variables={"NO_COLOR": "1"})[1])
 

@@ -91,12 +91,8 @@ class BatchServer:
         id = f"file-{len(self.files)}"
         self.files[id] = content
         about = {
-            "bytes": len(content),
-            "created_at": 1,
-            "filename": "f.jsonl",
-            "purpose": "batch",
-            "status": "processed",
-        }
+            "bytes": len(content), "created_at": 1, "filename": "f.jsonl", "purpose": "batch", "status": "processed",
+        }  # fmt: skip
         return {"id": id, "object": "file", **about}
 
     def start(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str,
 def test_a_file_has_the_scores_of_local_processes(cluster: str, tmp_path: Path) -> None:
     """The requests of a file get on Ray what local processes give them: as Parquet and in a store."""
     parquet = pytest.importorskip(
-        "pyarrow.parquet", reason="pyarrow is not installed: pip install 'ragtrace-otel[ray]'"
+        "pyarrow.parquet", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'"
     )
     command = [str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", f"{BRIEF},{FRAGILE}"]
     for name, more in (("local", ["--jobs", "1"]), ("ray", ["--ray", cluster])):

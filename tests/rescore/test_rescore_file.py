@@ -331,11 +331,7 @@ def test_a_killed_run_over_a_file_goes_on(tmp_path: Path) -> None:
     ],
 )
 def test_scores_have_the_probability_of_a_head_sampler(
-    trace_state: str,
-    settings: dict[str, str],
-    probability: float,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    trace_state: str, settings: dict[str, str], probability: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The threshold in the tracestate of a file's spans, or else head_sample, is the sampling probability of the
     scores; what a request's root says of its own sampling counts before both."""

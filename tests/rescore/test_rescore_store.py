@@ -260,8 +260,7 @@ def test_ray_is_not_installed(
     monkeypatch.setitem(sys.modules, "ray", None)
     assert rescore(url, BRIEF, "--ray") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "--ray needs the package 'ray', which is not installed" in line
-    assert "pip install 'ragtrace-otel[ray]'" in line
+    assert "--ray needs the package 'ray[data]>=2.50,<2.64', which is not installed" in line
     assert _rows(url) == []
 
 
@@ -291,10 +290,11 @@ def test_what_several_machines_share(
 
 
 def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A store without logs is no error."""
+    """A store without logs is no error; a name without logs is."""
     fill(store_url, 0)
     assert rescore(store_url, BRIEF) == 0
     assert "0 logs" in capsys.readouterr().err
+    assert rescore(store_url, BRIEF, "--app", "nix") == 2
 
 
 def _children(pid: int) -> list[str]:

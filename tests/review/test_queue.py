@@ -528,13 +528,15 @@ def test_submitting_what_cannot_be_is_refused(waiting: Store) -> None:
 
 def test_a_review_says_what_was_shown(waiting: Store) -> None:
     """Its verdict has the version and value of the newest score; comment and corrected answer are there; the trace is
-    marked; without an item it is a review all the same."""
+    marked. An evaluator that nobody knows has no verdict."""
     (ann,) = people(waiting, "ann")
     task = next_task(waiting, ann, NOW)
     assert task is not None
     given = Review(
-        task.trace_id, (Verdict("good", "fail"), Verdict("unheard_of", "pass")), "why\0", "24 months", seconds=3.5
+        task.trace_id, (Verdict("good", "fail"), Verdict("toxicity", "pass")), "why\0", "24 months", seconds=3.5
     )
+    with pytest.raises(DataError, match="similar: toxicity"):
+        submit(waiting, task, replace(given, verdicts=(Verdict("toxicty", "pass"),)), ann, NOW)
     own = submit(waiting, task, given, ann, NOW)
     with waiting.reading() as connection:
         found = connection.execute(select(reviews).where(reviews.c.id == own)).mappings().one()
@@ -542,7 +544,7 @@ def test_a_review_says_what_was_shown(waiting: Store) -> None:
         marked = connection.scalar(select(traces.c.reviewed).where(traces.c.id == task.trace))
     texts = waiting.unseal(task.trace_id, found, ("comment", "corrected"))
     assert (texts["corrected"], found["seconds"], found["item"]) == ("24 months", 3.5, task.item)
-    assert (said["good"].version, said["unheard_of"].version) == ("2", None)
+    assert (said["good"].version, said["toxicity"].version) == ("2", None)
     assert marked
 
 

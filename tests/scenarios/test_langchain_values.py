@@ -44,23 +44,18 @@ def attributes_of(span: ReadableSpan) -> dict[str, Any]:
 
 
 VALUES: dict[str, tuple[Any, Any]] = {
-    "a set": ({1}, [1]),
-    "a deque": (deque([1, 2]), [1, 2]),
-    "an enumeration": (Colour.RED, "red"),
+    "a set": ({1}, [1]), "a deque": (deque([1, 2]), [1, 2]), "an enumeration": (Colour.RED, "red"),
     "a dataclass": (Place("shelf", 2), {"name": "shelf", "floor": 2}),
     "a date": (datetime.date(2026, 1, 2), "2026-01-02"),
     "a time": (datetime.datetime(2026, 1, 2, 3, 4), "2026-01-02T03:04:00"),
     "a duration": (datetime.timedelta(seconds=3), "0:00:03"),
     "a UUID": (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-    "a decimal number": (decimal.Decimal("1.50"), "1.50"),
-    "a path": (pathlib.PurePosixPath("/a"), "/a"),
-    "no number": (math.nan, "nan"),
-    "an infinite number": (-math.inf, "-inf"),
+    "a decimal number": (decimal.Decimal("1.50"), "1.50"), "a path": (pathlib.PurePosixPath("/a"), "/a"),
+    "no number": (math.nan, "nan"), "an infinite number": (-math.inf, "-inf"),
     "a key that is no text": ({(1, 2): "pair", None: 0}, {"[1, 2]": "pair", "None": 0}),
-    "an enumeration as key": ({Colour.RED: {3}}, {"red": [3]}),
-    "a message": (HumanMessage("hi"), "hi"),
+    "an enumeration as key": ({Colour.RED: {3}}, {"red": [3]}), "a message": (HumanMessage("hi"), "hi"),
     "messages": ([HumanMessage("hi"), AIMessage("ho")], ["hi", "ho"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -73,15 +68,12 @@ def test_values_of_every_type_are_valid_json(langchain: Recorded, name: str) -> 
 
 
 ANSWERS: dict[str, tuple[Any, str]] = {
-    "texts": (["red", "green"], '["red", "green"]'),
-    "objects": ([{"a": 1}], '[{"a": 1}]'),
+    "texts": (["red", "green"], '["red", "green"]'), "objects": ([{"a": 1}], '[{"a": 1}]'),
     "numbers": ([1, 2], "[1, 2]"),
     "blocks of a message": ([{"type": "text", "text": "A"}, {"type": "text", "text": "B"}], "AB"),
-    "a set": ({"only"}, '["only"]'),
-    "an enumeration": (Colour.RED, "red"),
-    "a truth": (True, "True"),
+    "a set": ({"only"}, '["only"]'), "an enumeration": (Colour.RED, "red"), "a truth": (True, "True"),
     "nothing": (None, ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANSWERS)

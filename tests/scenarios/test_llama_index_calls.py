@@ -15,11 +15,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.program import FunctionCallingProgram
-from llama_index.core.query_engine import (
-    CustomQueryEngine,
-    RouterQueryEngine,
-    TransformQueryEngine,
-)
+from llama_index.core.query_engine import CustomQueryEngine, RouterQueryEngine, TransformQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.selectors import LLMSingleSelector
 from llama_index.core.tools import FunctionTool, QueryEngineTool

@@ -72,20 +72,15 @@ def _of_plain(trace: Trace, framework: str) -> dict[str, tuple[object, object]]:
     expected = [0.9, 0.8] if framework == "langchain" else [0.9999999999999998] * 2
     calls = 1 if facts.output_tokens in (None, 9) else 2
     return {
-        "question": (trace.query, QUESTION),
-        "answer": (trace.answer, ANSWER),
+        "question": (trace.query, QUESTION), "answer": (trace.answer, ANSWER),
         "chunk texts": ([d.content for d in trace.documents if d.content], list(PASSAGES.values())),
         "chunk ids": ([d.id for d in trace.documents if d.id in PASSAGES], list(PASSAGES)),
-        "chunk scores": (scores, expected),
-        "model": (facts.model if facts.model != SERVED_MODEL else None, MODEL),
-        "provider": (facts.provider, "openai"),
-        "response id": (facts.response_id, "chatcmpl-7"),
+        "chunk scores": (scores, expected), "model": (facts.model if facts.model != SERVED_MODEL else None, MODEL),
+        "provider": (facts.provider, "openai"), "response id": (facts.response_id, "chatcmpl-7"),
         "finish reason": (facts.finish_reason, "stop"),
         "tokens": ((facts.input_tokens, facts.output_tokens), (40 * calls, 9 * calls)),
-        "session": (facts.session_id, SESSION),
-        "user": (facts.user_id, USER),
-        "tags": (list(facts.tags), [TAG]),
-    }
+        "session": (facts.session_id, SESSION), "user": (facts.user_id, USER), "tags": (list(facts.tags), [TAG]),
+    }  # fmt: skip
 
 
 def _cell(name: str, actual: object, expected: object) -> str:

@@ -39,13 +39,10 @@ INSTRUMENTORS = {
     ("opentelemetry", "openai"): "opentelemetry.instrumentation.genai.openai:OpenAIInstrumentor",
     ("traceloop", "langchain"): "opentelemetry.instrumentation.langchain:LangchainInstrumentor",
     ("traceloop", "llama_index"): "opentelemetry.instrumentation.llamaindex:LlamaIndexInstrumentor",
-    ("traceloop", "openai"): "opentelemetry.instrumentation.openai:OpenAIInstrumentor",
-    ("langfuse", "langchain"): "",
-    ("langfuse", "openai"): "",
-    ("mlflow", "langchain"): "mlflow.langchain",
-    ("mlflow", "llama_index"): "mlflow.llama_index",
-    ("mlflow", "openai"): "mlflow.openai",
-}
+    ("traceloop", "openai"): "opentelemetry.instrumentation.openai:OpenAIInstrumentor", ("langfuse", "langchain"): "",
+    ("langfuse", "openai"): "", ("mlflow", "langchain"): "mlflow.langchain",
+    ("mlflow", "llama_index"): "mlflow.llama_index", ("mlflow", "openai"): "mlflow.openai",
+}  # fmt: skip
 PACKAGES = {
     "openinference": [f"openinference-instrumentation-{name}" for name in ("langchain", "llama-index", "openai")],
     "opentelemetry": [f"opentelemetry-instrumentation-genai-{name}" for name in ("langchain", "llama-index", "openai")],
@@ -222,20 +219,14 @@ def versions(framework: str, library: str) -> dict[str, str]:
 def span_as_json(span: Any, base: str) -> dict[str, Any]:
     """A span as plain values."""
     return {
-        "name": span.name,
-        "trace_id": f"{span.context.trace_id:032x}",
-        "span_id": f"{span.context.span_id:016x}",
-        "parent_id": f"{span.parent.span_id:016x}" if span.parent else None,
-        "kind": span.kind.name,
-        "scope": span.instrumentation_scope.name,
-        "start": span.start_time,
-        "end": span.end_time,
-        "status": span.status.status_code.name,
-        "attributes": _values(span.attributes, base),
+        "name": span.name, "trace_id": f"{span.context.trace_id:032x}", "span_id": f"{span.context.span_id:016x}",
+        "parent_id": f"{span.parent.span_id:016x}" if span.parent else None, "kind": span.kind.name,
+        "scope": span.instrumentation_scope.name, "start": span.start_time, "end": span.end_time,
+        "status": span.status.status_code.name, "attributes": _values(span.attributes, base),
         "events": [
             {"name": e.name, "time": e.timestamp, "attributes": _values(e.attributes, base)} for e in span.events
         ],
-    }
+    }  # fmt: skip
 
 
 def environment(folder: Path, library: str) -> Path:

@@ -28,8 +28,7 @@ def test_independent_shares(a: tuple[int, int], b: tuple[int, int], low: float, 
 
 
 @pytest.mark.parametrize(
-    ("cells", "low", "high"),
-    [((36, 12, 2, 0), 0.0569, 0.3404), ((20, 12, 2, 16), 0.0562, 0.3292)],
+    ("cells", "low", "high"), [((36, 12, 2, 0), 0.0569, 0.3404), ((20, 12, 2, 16), 0.0562, 0.3292)]
 )
 def test_paired_shares(cells: tuple[int, int, int, int], low: float, high: float) -> None:
     """Newcombe's own examples (1998, table III, method 10)."""

@@ -60,10 +60,7 @@ ITEMS = {
     "github_token": ("ghp_" + "a8Kd0Xq2LmZp4RtY7vBn1Ws5Ec9Jh3Gf6UiQ", "github_pat_" + (RANDOM * 4)[:82]),
     "gitlab_token": ("glpat-" + RANDOM, "gldt-" + RANDOM),
     "slack_token": ("xoxb-2147483647-" + RANDOM,),
-    "azure_key": (
-        "a7b8Q~" + RANDOM + "x7k2m9qZ",
-        "AccountKey=" + (RANDOM * 3)[:86] + "==",
-    ),
+    "azure_key": ("a7b8Q~" + RANDOM + "x7k2m9qZ", "AccountKey=" + (RANDOM * 3)[:86] + "=="),
     "azure_sas": ("?sv=2022-11-02&sig=" + (RANDOM * 2)[:43] + "%3D",),
     "webhook": ("discord.com/api/webhooks/918273645546372819/" + RANDOM * 2,),
     "google_secret": ("GOCSPX-" + (RANDOM * 2)[:28],),

@@ -95,16 +95,11 @@ def test_a_sentence_is_found_again_between_masks() -> None:
 
 
 VALUES = {
-    "card": "4111 1111 1111 1111",
-    "phone": "+49 171 2345678",
-    "iban": "DE89 3704 0044 0532 0130 00",
-    "ssn": "536-22-8145",
-    "ip": "81.169.145.12",
-    "ipv6": "2a02:8108:9640:1d8c:3c1f:77aa:9b01:12cd",
-    "mac": "3c:22:fb:9a:41:7e",
-    "email": "jane.doe@example.org",
+    "card": "4111 1111 1111 1111", "phone": "+49 171 2345678", "iban": "DE89 3704 0044 0532 0130 00",
+    "ssn": "536-22-8145", "ip": "81.169.145.12", "ipv6": "2a02:8108:9640:1d8c:3c1f:77aa:9b01:12cd",
+    "mac": "3c:22:fb:9a:41:7e", "email": "jane.doe@example.org",
     "github": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
-}
+}  # fmt: skip
 DRESSES = {
     "Chinese": "请{}谢谢", "Japanese": "番号は{}です", "Cyrillic": "номер{}конец", "Arabic": "رقم{}رقم",
     "underscores": "_{}_", "name": "user_{}_x", "assignment": "value={};",

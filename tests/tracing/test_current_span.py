@@ -342,11 +342,7 @@ def test_llama_index_tools_and_workflows(recorded: Recorded, web: Web) -> None:
 
     asyncio.run(run())
     FunctionTool.from_defaults(fn=web.get, name="look_up", description="Looks up.").call(path="tool")
-    assert parents(recorded) == {
-        "step": "invoke_workflow Plan",
-        "meanwhile": None,
-        "tool": "execute_tool look_up",
-    }
+    assert parents(recorded) == {"step": "invoke_workflow Plan", "meanwhile": None, "tool": "execute_tool look_up"}
 
 
 def test_one_framework_inside_another_is_one_request(recorded: Recorded, web: Web) -> None:

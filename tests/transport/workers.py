@@ -72,7 +72,6 @@ def fetching(url: str, endpoint: str, evaluator: Evaluator | None = None, **own:
         "otlp_endpoint": endpoint,
         "evaluators": (evaluator or evaluator_into(evaluated),),
         "sample_per_second": 0.0,
-        "batch_wait": 0.0,
     }
     worker = Worker(load_worker({"source": url, "visibility_seconds": VISIBILITY, **own}), load(settings))
     worker.start()
@@ -87,14 +86,10 @@ def worker_process(url: str, endpoint: str, log: Path, **settings: str) -> Itera
     """A worker in a process of its own, with the evaluator of `poison`."""
     command = [sys.executable, "-m", "ragtrace", "worker", "--from", url, "--to", endpoint]
     environment = {
-        **os.environ,
-        "RAGTRACE_EVALUATORS": "tests.transport.poison:obedient",
-        "RAGTRACE_SAMPLE_PER_SECOND": "0",
-        "RAGTRACE_BATCH_WAIT": "0",
-        "RAGTRACE_WORKERS": "0",
-        "RAGTRACE_WORKER_VISIBILITY_SECONDS": str(VISIBILITY),
+        **os.environ, "RAGTRACE_EVALUATORS": "tests.transport.poison:obedient", "RAGTRACE_SAMPLE_PER_SECOND": "0",
+        "RAGTRACE_WORKERS": "0", "RAGTRACE_WORKER_VISIBILITY_SECONDS": str(VISIBILITY),
         **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
-    }
+    }  # fmt: skip
     with log.open("ab") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     try:
@@ -135,7 +130,7 @@ def crash_again_and_again(broker: Broker, url: str, endpoint: str, received: Rec
     try:
         while traces - set(scores(received)) or not stream.dead_letters(10):
             assert deaths < 8, (traces - set(scores(received)), (broker.folder / "workers").read_text())
-            with worker_process(url, endpoint, broker.folder / "workers", worker_starts="2") as process:
+            with worker_process(url, endpoint, broker.folder / "workers") as process:
                 wait_for(
                     lambda process=process: (
                         process.poll() is not None or (not traces - set(scores(received)) and stream.dead_letters(10))

@@ -86,15 +86,10 @@ def openai_chat(reply: Reply) -> Json:
     if reply.calls:
         message["tool_calls"] = [_openai_call(call) for call in reply.calls]
     return {
-        "id": reply.id,
-        "object": "chat.completion",
-        "created": 1767225600,
-        "model": reply.model,
+        "id": reply.id, "object": "chat.completion", "created": 1767225600, "model": reply.model,
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": _openai_reason(reply)}],
-        "usage": _openai_usage(reply.usage),
-        "service_tier": "default",
-        "system_fingerprint": "fp_1",
-    }
+        "usage": _openai_usage(reply.usage), "service_tier": "default", "system_fingerprint": "fp_1",
+    }  # fmt: skip
 
 
 def openai_chat_stream(reply: Reply, request: Json) -> Iterator[tuple[None, Json | str]]:
@@ -125,21 +120,11 @@ def openai_response(reply: Reply) -> Json:
     """The body of `POST /v1/responses`."""
     usage = reply.usage
     return {
-        "id": reply.id,
-        "object": "response",
-        "created_at": 1767225600,
+        "id": reply.id, "object": "response", "created_at": 1767225600,
         "status": "incomplete" if reply.is_cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if reply.is_cut else None,
-        "error": None,
-        "instructions": None,
-        "metadata": {},
-        "model": reply.model,
-        "output": _response_items(reply),
-        "parallel_tool_calls": True,
-        "temperature": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": 1.0,
+        "incomplete_details": {"reason": "max_output_tokens"} if reply.is_cut else None, "error": None,
+        "instructions": None, "metadata": {}, "model": reply.model, "output": _response_items(reply),
+        "parallel_tool_calls": True, "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,
         "usage": {
             "input_tokens": usage.input,
             "input_tokens_details": {"cached_tokens": usage.cache_read},
@@ -147,7 +132,7 @@ def openai_response(reply: Reply) -> Json:
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
             "total_tokens": usage.input + usage.output,
         },
-    }
+    }  # fmt: skip
 
 
 def _response_items(reply: Reply) -> list[Json]:
@@ -250,15 +235,10 @@ def _anthropic_reason(reply: Reply) -> str:
 def anthropic_message(reply: Reply) -> Json:
     """The body of `POST /v1/messages`."""
     return {
-        "id": reply.id,
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model,
-        "content": _anthropic_blocks(reply),
-        "stop_reason": _anthropic_reason(reply),
-        "stop_sequence": None,
+        "id": reply.id, "type": "message", "role": "assistant", "model": reply.model,
+        "content": _anthropic_blocks(reply), "stop_reason": _anthropic_reason(reply), "stop_sequence": None,
         "usage": _anthropic_usage(reply.usage),
-    }
+    }  # fmt: skip
 
 
 def anthropic_stream(reply: Reply, _: Json) -> Iterator[tuple[str, Json]]:
@@ -313,14 +293,11 @@ def cohere_chat(reply: Reply) -> Json:
     """The body of `POST /v1/chat`."""
     calls = [{"name": call.name, "parameters": call.arguments} for call in reply.calls]
     return {
-        "response_id": reply.id,
-        "generation_id": "generation-1",
-        "text": reply.text,
+        "response_id": reply.id, "generation_id": "generation-1", "text": reply.text,
         "chat_history": [{"role": "CHATBOT", "message": reply.text}],
         "finish_reason": _cohere_reason(reply, "COMPLETE"),
-        "meta": {"api_version": {"version": "1"}, **_cohere_usage(reply.usage)},
-        "tool_calls": calls or None,
-    }
+        "meta": {"api_version": {"version": "1"}, **_cohere_usage(reply.usage)}, "tool_calls": calls or None,
+    }  # fmt: skip
 
 
 def cohere_chat_stream(reply: Reply, _: Json) -> Iterator[Json]:

@@ -98,18 +98,14 @@ def test_an_answer_is_whole_in_every_way_of_asking(  # noqa: PLR0917 fixtures
     assert parts(span, "output") == [{"type": "text", "content": ANSWER}]
     assert (attributes["input.value"], attributes["output.value"]) == (QUESTION, ANSWER)
     expected = {
-        "gen_ai.provider.name": case.provider,
-        "gen_ai.request.model": case.model,
-        "gen_ai.response.model": "model-2026-01-01",
-        "gen_ai.response.id": "reply-1",
+        "gen_ai.provider.name": case.provider, "gen_ai.request.model": case.model,
+        "gen_ai.response.model": "model-2026-01-01", "gen_ai.response.id": "reply-1",
         "gen_ai.response.finish_reasons": (case.reason,),
-        "gen_ai.usage.input_tokens": case.billed_in_streams if is_streamed else 18,
-        "gen_ai.usage.output_tokens": 7,
+        "gen_ai.usage.input_tokens": case.billed_in_streams if is_streamed else 18, "gen_ai.usage.output_tokens": 7,
         "gen_ai.usage.cache_read.input_tokens": 8 if case.reads_cache else None,
         "gen_ai.request.stream": True if is_streamed else None,
-        "llm.token_count.prompt": case.billed_in_streams if is_streamed else 18,
-        "llm.token_count.completion": 7,
-    }
+        "llm.token_count.prompt": case.billed_in_streams if is_streamed else 18, "llm.token_count.completion": 7,
+    }  # fmt: skip
     for name in case.lacks | (case.lacks_in_streams if is_streamed else frozenset()):
         expected[name] = None
     assert {name: attributes.get(name) for name in expected} == expected

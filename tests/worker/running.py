@@ -8,11 +8,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.evaluation import Evaluator
+from ragtrace.live import init
 from ragtrace.records import Trace
 from ragtrace.settings import load
 from ragtrace.worker.service import Worker
@@ -89,9 +92,10 @@ def running(own: dict[str, Any] | None = None, behind: str = "", **settings: Any
     evaluated: list[Trace] = []
     defaults = {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.2}
     with http_server() as (url, received):
-        common = {"otlp_endpoint": behind or url, "sample_per_second": 0.0, "batch_wait": 0.0}
+        common = {"otlp_endpoint": behind or url, "sample_per_second": 0.0}
         all_settings = {**common, "evaluators": (evaluator_into(evaluated),), **settings}
-        worker = Worker(load_worker({**defaults, **(own or {})}), load(all_settings))
+        with patch.object(init, "Limits", partial(init.Limits, wait=0.0)):
+            worker = Worker(load_worker({**defaults, **(own or {})}), load(all_settings))
         worker.start()
         try:
             yield Running(worker, received, evaluated)

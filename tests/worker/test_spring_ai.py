@@ -33,22 +33,14 @@ STORE = {
     "db.vector.query.content": QUESTION, "db.vector.query.top_k": "4",
 }  # fmt: skip
 MODEL = {
-    "gen_ai.operation.name": "chat",
-    "gen_ai.system": "openai",
-    "gen_ai.request.model": "gpt-4o-mini",
-    "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
-    "gen_ai.response.id": "chatcmpl-7",
-    "gen_ai.response.finish_reasons": ("STOP",),
-    "gen_ai.usage.input_tokens": 40,
-    "gen_ai.usage.output_tokens": 9,
-}
+    "gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "gpt-4o-mini",
+    "gen_ai.response.model": "gpt-4o-mini-2024-07-18", "gen_ai.response.id": "chatcmpl-7",
+    "gen_ai.response.finish_reasons": ("STOP",), "gen_ai.usage.input_tokens": 40, "gen_ai.usage.output_tokens": 9,
+}  # fmt: skip
 TOOL = {
-    **ADVISOR,
-    "spring.ai.kind": "tool_call",
-    "spring.ai.tool.definition.name": "search_manual",
-    "spring.ai.tool.call.arguments": '{"query":"pump"}',
-    "spring.ai.tool.call.result": CHUNK,
-}
+    **ADVISOR, "spring.ai.kind": "tool_call", "spring.ai.tool.definition.name": "search_manual",
+    "spring.ai.tool.call.arguments": '{"query":"pump"}', "spring.ai.tool.call.result": CHUNK,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

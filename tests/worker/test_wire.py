@@ -165,7 +165,7 @@ def test_spans_late_twice_out_of_order_and_from_several_services_are_one_request
 def test_a_request_that_is_not_sampled_says_so() -> None:
     """Each root has the probability with which it was chosen; one that was not chosen leaves without scores."""
     traces = [(1 << 56) * number + draw for number, draw in enumerate([0, (1 << 56) - 1] * 3, 1)]
-    with running(sample=0.25, sample_errors=False) as run:
+    with running(sample=0.25) as run:
         message = ExportTraceServiceRequest()
         for trace in traces:
             root(scope(message), trace, trace >> 56)

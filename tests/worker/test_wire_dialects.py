@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from google.protobuf import json_format
@@ -13,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.capture import seen_context
 from ragtrace.records import Trace
+from ragtrace.worker import open_traces
 from tests.spans.carried import traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
 from tests.spans.otlp_messages import message_of
@@ -22,7 +24,7 @@ from tests.worker.running import ANSWER, QUESTION, Running, running, wait_for
 @pytest.fixture(scope="module")
 def run() -> Iterator[Running]:
     """One worker for all files."""
-    with running({"quiet_seconds": 0.2, "longest_seconds": 3.0}) as run:
+    with patch.object(open_traces, "LONGEST", 3.0), running({"quiet_seconds": 0.05}) as run:
         yield run
 
 
