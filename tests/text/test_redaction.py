@@ -103,6 +103,7 @@ VALUES = {
 DRESSES = {
     "Chinese": "请{}谢谢", "Japanese": "番号は{}です", "Cyrillic": "номер{}конец", "Arabic": "رقم{}رقم",
     "underscores": "_{}_", "name": "user_{}_x", "assignment": "value={};",
+    "bytes of WSGI": "请{}谢谢".encode().decode("latin-1"),
 }  # fmt: skip
 
 

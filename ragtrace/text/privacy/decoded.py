@@ -36,11 +36,11 @@ _HIDDEN = re.compile(
     r"|(?P<url>%(?:25)*[0-7][0-9a-fA-F]|(?:%(?:25)*[89a-fA-F][0-9a-fA-F])+)"
     r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
     r"|(?P<line>\\{1,32}[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
-    r"|(?<=\w)\\{1,32}(?P<mark>[!-/:-@\[\]-`{-~])"
+    r"|(?<=\w)\\{1,32}(?P<mark>[!-/:-@\[\]-`{-~])|(?P<bytes>[\u00c2-\u00f4][\u0080-\u00bf]{1,3})"
     rf"|(?P<nothing>[{INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
     rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
-_MARK = re.compile(rf"[\\%&*~`<]|[{INVISIBLE}]+")
+_MARK = re.compile(rf"[\\%&*~`<]|[{INVISIBLE}]+|[\u00c2-\u00f4](?=[\u0080-\u00bf])")
 _ASCII_MARK = re.compile(r"[\\%&*~`<]")
 """What an escape begins with: a search for it costs little in a text without one. A run of invisible characters is one
 beginning: it would be read again from each of them."""
@@ -165,10 +165,10 @@ def _escapes(text: str) -> Iterator[re.Match[str]]:
 def _meaning(match: re.Match[str]) -> str:
     """What an escape stands for; itself where it stands for nothing."""
     kind, whole = match.lastgroup, match.group()
-    if kind == "nothing":
-        return ""
-    if kind == "line":
-        return "\n"
+    if kind in {"nothing", "line"}:
+        return "\n" if kind == "line" else ""
+    if kind == "bytes":  # UTF-8 that was read as Latin-1, as WSGI gives a path
+        return whole.encode("latin-1").decode(errors="replace")
     if kind == "css":
         return chr(int(whole.strip("\\ \t"), 16))
     if kind == "mark":
