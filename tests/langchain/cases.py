@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import inspect
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -21,10 +22,9 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tools import tool
+from langchain_core.tools import BaseTool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.graph import END, START, MessagesState, StateGraph
 
 QUESTION = "How long is the pump covered?"
 ANSWER = "The pump is covered for 24 months."
@@ -33,22 +33,19 @@ WHO = {"metadata": {"session_id": "conversation-1", "user_id": "user-ada"}, "tag
 Config = dict[str, Any]
 
 
-def documents(passages: tuple[str, ...] = PASSAGES) -> list[Document]:
-    """Documents with ids and scores."""
-    return [
-        Document(page_content=text, id=f"d{i}", metadata={"source": f"m{i}", "score": 0.9 - i / 10})
-        for i, text in enumerate(PASSAGES)
-        if text in passages
-    ]
+DOCUMENTS = [
+    Document(page_content=text, id=f"d{i}", metadata={"source": f"m{i}", "score": 0.9 - i / 10})
+    for i, text in enumerate(PASSAGES)
+]
 
 
 class Fixed(BaseRetriever):
     """A retriever that always finds the same."""
 
-    passages: tuple[str, ...] = PASSAGES
+    documents: list[Any] = DOCUMENTS
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return documents(self.passages)
+        return self.documents
 
 
 class Waiting(FakeListChatModel):
@@ -59,7 +56,7 @@ class Waiting(FakeListChatModel):
 
 
 def join(found: list[Document]) -> str:
-    return "\n".join(d.page_content for d in found)
+    return "\n".join(str(d.page_content) for d in found)
 
 
 def chain(retriever: Any = None, model: Any = None) -> Runnable[Any, Any]:
@@ -103,10 +100,13 @@ CASES: dict[str, Case] = {}
 
 
 def case(row: str, **expected: Any) -> Callable[[Callable[[Config], object]], Callable[[Config], object]]:
-    """Enter a function into the table of cases."""
+    """Enter a function, or a coroutine's, into the table of cases."""
 
-    def enter(run: Callable[[Config], object]) -> Callable[[Config], object]:
-        CASES[run.__name__] = Case(run.__name__, row, run, **expected)
+    def enter(run: Callable[[Config], Any]) -> Callable[[Config], object]:
+        is_async = inspect.iscoroutinefunction(run)
+        CASES[run.__name__] = Case(
+            run.__name__, row, (lambda config: asyncio.run(run(config))) if is_async else run, **expected
+        )
         return run
 
     return enter
@@ -140,8 +140,8 @@ def open_stream(config: Config) -> object:
 
 
 @case("`abatch` of 3", traces=3)
-def abatch(config: Config) -> object:
-    return asyncio.run(chain().abatch([QUESTION] * 3, config))
+async def abatch(config: Config) -> object:
+    return await chain().abatch([QUESTION] * 3, config)
 
 
 @case("10 threads", traces=10)
@@ -154,30 +154,24 @@ def ten_threads(config: Config) -> object:
 
 
 @case("10 concurrent `ainvoke`", traces=10)
-def ten_ainvoke(config: Config) -> object:
-    async def ask() -> list[Any]:
-        made = chain()
-        tasks = [asyncio.create_task(made.ainvoke(QUESTION, config)) for _ in range(10)]
-        return [await task for task in tasks]
-
-    return asyncio.run(ask())
+async def ten_ainvoke(config: Config) -> object:
+    made = chain()
+    tasks = [asyncio.create_task(made.ainvoke(QUESTION, config)) for _ in range(10)]
+    return [await task for task in tasks]
 
 
 @case("`asyncio.gather` of calls and streams", traces=4)
-def gather(config: Config) -> object:
+async def gather(config: Config) -> object:
     async def read() -> list[Any]:
         return [piece async for piece in chain().astream(QUESTION, config)]
 
-    async def ask() -> list[Any]:
-        made = chain()
-        return await asyncio.gather(made.ainvoke(QUESTION, config), read(), read(), made.ainvoke(QUESTION, config))
-
-    return asyncio.run(ask())
+    made = chain()
+    return await asyncio.gather(made.ainvoke(QUESTION, config), read(), read(), made.ainvoke(QUESTION, config))
 
 
 @case("`RunnableParallel`", answer=None, unordered=True, spans=("retrieval", "retrieval"))
 def parallel(config: Config) -> object:
-    left, right = Fixed(passages=PASSAGES[:2]), Fixed(passages=PASSAGES[2:])
+    left, right = Fixed(documents=DOCUMENTS[:3]), Fixed(documents=DOCUMENTS[2:])
     both = RunnableParallel(a=left | RunnableLambda(join), b=right | RunnableLambda(join))
     return both.with_config(run_name="both").invoke(QUESTION, config)
 
@@ -209,12 +203,9 @@ def langgraph(config: Config) -> object:
 
 
 @case("LangGraph: 5 concurrent runs", traces=5)
-def langgraph_concurrent(config: Config) -> object:
-    async def ask() -> list[Any]:
-        made = graph()
-        return await asyncio.gather(*(made.ainvoke({"question": QUESTION}, config) for _ in range(5)))
-
-    return asyncio.run(ask())
+async def langgraph_concurrent(config: Config) -> object:
+    made = graph()
+    return await asyncio.gather(*(made.ainvoke({"question": QUESTION}, config) for _ in range(5)))
 
 
 @tool
@@ -223,23 +214,19 @@ def look_up(what: str) -> str:
     return join(Fixed().invoke(what))
 
 
-class Messages(TypedDict):
-    messages: Annotated[list[Any], add_messages]
-
-
-def agent() -> Any:
-    """Model and tools in a loop, as the prebuilt ReAct agent has them."""
+def agent(tool_: BaseTool = look_up, answer: str = ANSWER, name: str | None = None) -> Any:
+    """Model and tool in a loop, as the prebuilt ReAct agent has them; the model calls its tool once."""
     from langgraph.prebuilt import ToolNode
 
-    call = {"name": "look_up", "args": {"what": "pump"}, "id": "call-1", "type": "tool_call"}
-    model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content=ANSWER)]))
-    builder = StateGraph(Messages)
+    call = {"name": tool_.name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
+    model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content=answer)]))
+    builder = StateGraph(MessagesState)
     builder.add_node("agent", lambda s: {"messages": [model.invoke(s["messages"])]})
-    builder.add_node("tools", ToolNode([look_up]))
+    builder.add_node("tools", ToolNode([tool_]))
     builder.add_edge(START, "agent")
     builder.add_conditional_edges("agent", lambda s: "tools" if s["messages"][-1].tool_calls else END)
     builder.add_edge("tools", "agent")
-    return builder.compile()
+    return builder.compile(name=name)
 
 
 @case("LangGraph: a ReAct agent whose tool retrieves", spans=("chat", "chat", "execute_tool"))
@@ -252,7 +239,7 @@ def react_agent(config: Config) -> object:
 
 @case("a vector store's retriever", unordered=True)
 def vector_store(config: Config) -> object:
-    store = InMemoryVectorStore.from_documents(documents(), DeterministicFakeEmbedding(size=8))
+    store = InMemoryVectorStore.from_documents(DOCUMENTS, DeterministicFakeEmbedding(size=8))
     return chain(store.as_retriever(search_kwargs={"k": 5})).invoke(QUESTION, config)
 
 
@@ -260,7 +247,7 @@ def vector_store(config: Config) -> object:
 def ensemble(config: Config) -> object:
     from langchain_classic.retrievers import EnsembleRetriever
 
-    parts = [Fixed(passages=PASSAGES[:3]), Fixed(passages=PASSAGES[3:])]
+    parts = [Fixed(documents=DOCUMENTS[:3]), Fixed(documents=DOCUMENTS[3:])]
     return chain(EnsembleRetriever(retrievers=parts, weights=[0.9, 0.1])).invoke(QUESTION, config)
 
 
@@ -283,7 +270,7 @@ def parent_document(config: Config) -> object:
         docstore=InMemoryStore(),
         child_splitter=CharacterTextSplitter(separator=" ", chunk_size=8, chunk_overlap=0),
     )
-    found.add_documents(documents(PASSAGES[:1]))
+    found.add_documents(DOCUMENTS[:1])
     return chain(found).invoke(QUESTION, config)
 
 
@@ -309,11 +296,8 @@ def stream(config: Config) -> object:
 
 
 @case("asynchronous stream consumed")
-def astream(config: Config) -> object:
-    async def read() -> str:
-        return "".join([piece async for piece in chain().astream(QUESTION, config)])
-
-    return asyncio.run(read())
+async def astream(config: Config) -> object:
+    return [piece async for piece in chain().astream(QUESTION, config)]
 
 
 @case("stream abandoned", answer="T", cancelled=True)
@@ -326,43 +310,33 @@ def stream_abandoned(config: Config) -> object:
 
 
 @case("asynchronous stream closed (`aclose`)", answer="T", cancelled=True)
-def astream_closed(config: Config) -> object:
-    async def read() -> None:
-        pieces: Any = chain().astream(QUESTION, config)
-        await pieces.__anext__()
-        await pieces.aclose()
-        await asyncio.sleep(0.05)  # LangChain ends the runs after aclose has returned
-
-    return asyncio.run(read())
+async def astream_closed(config: Config) -> None:
+    pieces: Any = chain().astream(QUESTION, config)
+    await pieces.__anext__()
+    await pieces.aclose()
+    await asyncio.sleep(0.05)  # LangChain ends the runs after aclose has returned
 
 
 @case("call cancelled", answer=None, cancelled=True)
-def cancelled(config: Config) -> object:
-    async def ask() -> None:
-        task = asyncio.create_task(chain(model=Waiting(responses=[""])).ainvoke(QUESTION, config))
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    return asyncio.run(ask())
+async def cancelled(config: Config) -> None:
+    task = asyncio.create_task(chain(model=Waiting(responses=[""])).ainvoke(QUESTION, config))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 @case("call timed out (`asyncio.wait_for`)", answer=None, cancelled=True)
-def timed_out(config: Config) -> object:
-    async def ask() -> None:
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(chain(model=Waiting(responses=[""])).ainvoke(QUESTION, config), 0.1)
-
-    return asyncio.run(ask())
+async def timed_out(config: Config) -> None:
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(chain(model=Waiting(responses=[""])).ainvoke(QUESTION, config), 0.1)
 
 
 @case("model fails in mid-stream", answer="T", error=True)
-def stream_breaks(config: Config) -> object:
+def stream_breaks(config: Config) -> None:
     broken = FakeListChatModel(responses=[ANSWER], error_on_chunk_number=5)
     with contextlib.suppress(Exception):
-        return list(chain(model=broken).stream(QUESTION, config))
-    return None
+        list(chain(model=broken).stream(QUESTION, config))
 
 
 # --- models, people, errors ----------------------------------------------------------------------
@@ -374,21 +348,20 @@ def text_completion(config: Config) -> object:
 
 
 @case("session, user and tags on every span", traces=3, who=True)
-def session_and_user(config: Config) -> object:
-    return asyncio.run(chain().abatch([QUESTION] * 3, {**config, **WHO}))
+async def session_and_user(config: Config) -> object:
+    return await chain().abatch([QUESTION] * 3, {**config, **WHO})
 
 
 @case("retriever that finds nothing", documents=())
 def nothing_found(config: Config) -> object:
-    return chain(Fixed(passages=())).invoke(QUESTION, config)
+    return chain(Fixed(documents=[])).invoke(QUESTION, config)
 
 
 @case("retriever that fails", answer=None, documents=None, error=True, spans=("retrieval",))
-def retriever_fails(config: Config) -> object:
+def retriever_fails(config: Config) -> None:
     class Broken(Fixed):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
             raise ConnectionError("down")
 
     with contextlib.suppress(ConnectionError):
-        return chain(Broken()).invoke(QUESTION, config)
-    return None
+        chain(Broken()).invoke(QUESTION, config)

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from opentelemetry import trace
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
 # A library's own switch for texts on spans, all on: what cannot be seen cannot be judged.
 SWITCHES = {
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
@@ -36,8 +39,8 @@ PLAIN = re.compile("[\0\ud800-\udfff]")
 AMBIENT = "GET /ask"
 
 
-class Counted:
-    """A span processor that keeps every ended span and counts those which began."""
+class Counted(SpanProcessor):
+    """Keeps every ended span and counts those which began."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -46,17 +49,8 @@ class Counted:
     def on_start(self, span: Any, parent_context: Any = None) -> None:
         self.begun += 1
 
-    def _on_ending(self, span: Any) -> None:
-        """Of no interest."""
-
     def on_end(self, span: Any) -> None:
         self.ended.append(span)
-
-    def shutdown(self) -> None:
-        """Nothing to close."""
-
-    def force_flush(self, timeout_millis: int = 0) -> bool:
-        return True
 
     def settle(self) -> None:
         """Some libraries end spans on a thread of theirs, or when an abandoned stream is collected."""
@@ -76,11 +70,8 @@ def load(framework: str, library: str) -> Any:
 def traced(framework: str, library: str) -> tuple[Any, Counted, dict[str, Any]]:
     """A provider that the library traces to, what it gathers, and the configuration that calls have to be given."""
     made = load(framework, library)
-    from opentelemetry import trace
-    from opentelemetry.sdk.trace import TracerProvider
-
     provider, counted = TracerProvider(shutdown_on_exit=False), Counted()
-    provider.add_span_processor(counted)  # type: ignore[arg-type]
+    provider.add_span_processor(counted)
     trace.set_tracer_provider(provider)
     if library == "langfuse":
         from langfuse import Langfuse  # type: ignore[import-not-found,unused-ignore]
@@ -88,7 +79,11 @@ def traced(framework: str, library: str) -> tuple[Any, Counted, dict[str, Any]]:
         # Port 9 discards: its own exporter must reach nobody.
         Langfuse(public_key="pk", secret_key="sk", host="http://127.0.0.1:9", tracer_provider=provider)
         return provider, counted, {"callbacks": [made()]}
-    options = {"capture_content": True} if library == "ragtrace" else {}
+    options = {}
+    if library == "ragtrace":
+        from ragtrace.capture.content import ContentPolicy
+
+        options["capture"] = ContentPolicy(spans=True, openinference=True)  # tags are among OpenInference's attributes
     made().instrument(tracer_provider=provider, **options)
     return provider, counted, {}
 

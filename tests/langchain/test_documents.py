@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, TypedDict
+from collections.abc import Callable
+from typing import Any, TypedDict
 
 import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
-from langchain_core.tools import BaseTool, InjectedToolCallId, tool
+from langchain_core.tools import BaseTool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
 from ragtrace import semconv
-from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_tool
 from tests.conftest import Recorded
-from tests.langchain.test_handler import Fixed, join
+from tests.langchain.cases import Fixed, agent, join
+from tests.langchain.test_handler import ClosedMapping, Unbound
 
 CHUNKS = [
     Document(page_content=f'Pump {i}\'s cover is "24" months.', id=f"d{i}", metadata={"source": f"m{i}"})
     for i in range(3)
 ]
 MODEL = FakeListChatModel(responses=["24 months."])
-
-
-@pytest.fixture
-def config(recorded: Recorded) -> Any:
-    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
 
 
 @pytest.fixture
@@ -49,60 +42,38 @@ def ids(recorded: Recorded) -> list[str]:
     return sorted(document.id for document in trace.documents)
 
 
-def agent_with(tool_: BaseTool) -> Any:
-    """An agent that calls its tool once, as a graph."""
-    call = {"name": tool_.name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
-    model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="Long.")]))
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", lambda s: {"messages": [model.invoke(s["messages"])]})
-    builder.add_node("tools", ToolNode([tool_]))
-    builder.add_edge(START, "model")
-    builder.add_conditional_edges("model", lambda s: "tools" if s["messages"][-1].tool_calls else "__end__")
-    builder.add_edge("tools", "model")
-    return builder.compile()
-
-
 # --- tools ---------------------------------------------------------------------------------------
 
 
-@tool(response_format="content_and_artifact")
-def with_artifact(what: str) -> tuple[str, list[Document]]:
-    """Look something up."""
-    return "three chunks", CHUNKS
+def returning(output: Any, **options: Any) -> BaseTool:
+    @tool("look_up", **options)
+    def look_up(what: str) -> Any:
+        """Look something up."""
+        return output
+
+    return look_up
 
 
-@tool
-def with_list(what: str) -> list[Document]:
-    """Look something up."""
-    return CHUNKS
+ARTIFACT = returning(("three chunks", CHUNKS), response_format="content_and_artifact")
+TOOLS = {
+    "an artifact": ARTIFACT,
+    "a list": returning(CHUNKS),
+    "JSON": returning(
+        json.dumps([{"id": d.id, "page_content": d.page_content, "metadata": d.metadata} for d in CHUNKS])
+    ),
+    "results": returning({
+        "query": "pump", "results": [{"id": d.id, "title": "t", "content": d.page_content} for d in CHUNKS]
+    }),
+    "a command": returning(
+        Command(update={"messages": [ToolMessage("three chunks", tool_call_id="c1", artifact=CHUNKS)]})
+    ),
+}  # fmt: skip
 
 
-@tool
-def with_json(what: str) -> str:
-    """Look something up."""
-    return json.dumps([{"id": d.id, "page_content": d.page_content, "metadata": d.metadata} for d in CHUNKS])
-
-
-@tool
-def with_results(what: str) -> dict[str, Any]:
-    """Look something up."""
-    return {"query": what, "results": [{"id": d.id, "title": "t", "content": d.page_content} for d in CHUNKS]}
-
-
-@tool
-def with_command(what: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
-    """Look something up."""
-    return Command(update={"messages": [ToolMessage("three chunks", tool_call_id=tool_call_id, artifact=CHUNKS)]})
-
-
-TOOLS = [with_artifact, with_list, with_json, with_results, with_command]
-
-
-@pytest.mark.parametrize("tool_", TOOLS, ids=lambda t: t.name)
+@pytest.mark.parametrize("tool_", TOOLS.values(), ids=TOOLS)
 def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: BaseTool) -> None:
-    """An artifact of documents, a list of them, and JSON of them are the documents of the request, with their texts;
-    they are on the tool's span."""
-    agent_with(tool_).invoke({"messages": [("user", "How long?")]}, config)
+    """Documents as an artifact, a list or JSON are the request's, with their texts; they are on the tool's span."""
+    agent(tool_).invoke({"messages": [("user", "How long?")]}, config)
     assert ids(recorded) == ["d0", "d1", "d2"]
     assert {d.content for d in recorded.traces[0].documents} == {d.page_content for d in CHUNKS}
     (span,) = recorded.named("execute_tool")
@@ -173,8 +144,7 @@ def cite(state: Any) -> Any:
 
 
 def test_documents_in_a_graphs_state(recorded: Recorded, config: Any) -> None:
-    """A node that puts documents into the state has retrieved; what a node leaves of them after the answer does not
-    matter, for the model saw them all."""
+    """A node that puts documents into the state has retrieved; those that are removed after the answer stay."""
 
     def find(state: Any) -> Any:
         return Command(update={"context": CHUNKS})
@@ -195,7 +165,7 @@ def test_a_node_that_finds_and_answers_at_once(recorded: Recorded, config: Any) 
 
 def test_earlier_turns_in_the_messages_are_no_documents_of_this_one(recorded: Recorded, config: Any) -> None:
     """An agent that is given the whole conversation has the documents that this turn found, and no others."""
-    first = agent_with(with_artifact).invoke({"messages": [("user", "How long?")]}, config)
+    first = agent(ARTIFACT).invoke({"messages": [("user", "How long?")]}, config)
     recorded.traces.clear()
     builder = StateGraph(MessagesState).add_sequence([("say", lambda s: {"messages": [MODEL.invoke(s["messages"])]})])
     builder.add_edge(START, "say").compile().invoke({"messages": [*first["messages"], ("user", "Thanks.")]}, config)
@@ -225,8 +195,7 @@ def test_a_node_that_searches_a_vector_store(recorded: Recorded, config: Any, st
 
 
 async def test_every_way_to_search_is_one_retrieval(traced_langchain: Recorded, store: InMemoryVectorStore) -> None:
-    """Searches call each other, and asynchronous ones the synchronous ones: each is recorded once, with scores where it
-    returns them; the search of a retriever is the retriever's."""
+    """Searches call each other: each is recorded once, with scores where it returns them, or as its retriever's."""
 
     async def ask(_: str) -> str:
         store.similarity_search("a", k=1)
@@ -270,8 +239,7 @@ def test_a_new_kind_of_vector_store(traced_langchain: Recorded) -> None:
 
 
 def test_a_class_that_refuses_to_change(traced_langchain: Recorded, caplog: pytest.LogCaptureFixture) -> None:
-    """A vector store whose methods cannot be wrapped is defined and works; a line in the log says that it is not
-    traced."""
+    """A vector store whose methods cannot be wrapped is defined and works; the log says that it is not traced."""
 
     class Frozen(type(InMemoryVectorStore)):  # type: ignore[misc]
         def __setattr__(cls, name: str, value: Any) -> None:
@@ -297,44 +265,24 @@ def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: 
     def with_context(request: Any) -> str:
         return join(store.similarity_search(request.state["messages"][-1].text, k=2))
 
-    agent = agents.create_agent(MODEL, [], middleware=[with_context])
-    agent.invoke({"messages": [("user", "How long?")]}, config)
+    asking = agents.create_agent(MODEL, [], middleware=[with_context])
+    asking.invoke({"messages": [("user", "How long?")]}, config)
     assert len(ids(recorded)) == 2
+    assert (recorded.traces[0].query, recorded.traces[0].answer) == ("How long?", "24 months.")
 
 
 # --- odd documents -------------------------------------------------------------------------------
 
 
-class Ranked(Document):
-    """A document with a score of its own."""
-
-    score: float = 0.75
-
-
-class Odd(dict[str, Any]):
-    def __iter__(self) -> Iterator[str]:
-        raise RuntimeError("no keys")
-
-    keys = __iter__  # type: ignore[assignment]
-
-
-class Hostile:
-    """Its attributes cannot be asked for."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(name)
-
-
 def test_one_bad_document_hides_no_other() -> None:
-    """Ids without a truth, a score that is no float, metadata or attributes that cannot be read: every other document
-    is kept."""
-    assert [d.id for d in documents_in({"odd": Hostile(), "documents": [Hostile(), CHUNKS[0]]})] == [CHUNKS[0].id]
+    """Odd ids and scores, metadata or attributes that cannot be read: every other document is kept."""
+    assert [d.id for d in documents_in({"odd": Unbound(), "documents": [Unbound(), CHUNKS[0]]})] == [CHUNKS[0].id]
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     bad = [
         Document.model_construct(page_content="numpy", id=np.array([1, 2]), metadata={}),
         Document.model_construct(page_content="missing", id=pandas.NA, metadata={}),
         Document(page_content="great", metadata={"score": 10**400}),
-        Document.model_construct(page_content="odd", metadata=Odd(a=1)),
+        Document.model_construct(page_content="odd", metadata=ClosedMapping(a=1)),
     ]
     contents = [document.content for document in documents_of([CHUNKS[0], *bad, CHUNKS[1]])]
     assert contents[:4] == [CHUNKS[0].page_content, "numpy", "missing", "great"]
@@ -343,6 +291,10 @@ def test_one_bad_document_hides_no_other() -> None:
 
 def test_scores_of_documents() -> None:
     """A score is the document's own attribute, or stands in its metadata, or beside it."""
+
+    class Ranked(Document):
+        score: float = 0.75
+
     documents = [Ranked(page_content="a"), Document(page_content="b", metadata={"relevance_score": 0.5})]
     assert [document.score for document in documents_of([*documents, (CHUNKS[0], 0.25)])] == [0.75, 0.5, 0.25]
 

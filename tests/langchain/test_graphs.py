@@ -12,27 +12,19 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 from opentelemetry.trace import StatusCode
 from pydantic import BaseModel, RootModel
 
 from ragtrace import semconv
-from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
-from tests.langchain.test_handler import Fixed
-
-
-@pytest.fixture
-def config(recorded: Recorded) -> Any:
-    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
-
+from tests.langchain.cases import Fixed, agent
 
 # --- questions -----------------------------------------------------------------------------------
 
@@ -53,6 +45,9 @@ class Question:
     [
         ("How long?", "How long?"),
         ({"question": "How long?", "context": "c"}, "How long?"),
+        ({"query": "a", "chat_history": [HumanMessage("before")]}, "a"),
+        ({"question": ["a", "b"]}, '["a", "b"]'),
+        ({"question": 5}, "5"),
         ({"topic": "pumps", "language": "de"}, '{"topic": "pumps", "language": "de"}'),
         ({"topic": "pumps", "year": 2024}, "pumps"),
         ({"first": 1, "second": 2, "none": None}, '{"first": 1, "second": 2}'),
@@ -60,9 +55,14 @@ class Question:
         ({"number": 7}, "7"),
         (7, "7"),
         ([1, 2], "[1, 2]"),
+        (["a", "b"], '["a", "b"]'),
+        (["a"], "a"),
         (Ask(topic="pumps", language="de"), '{"topic": "pumps", "language": "de"}'),
         (Question("How long?"), "How long?"),
+        (("user", "a"), "a"),
+        ([("system", "s"), ("user", "a"), ("ai", "b")], "a"),
         ({"messages": [("user", "How long?")]}, "How long?"),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}]}, "a"),
         (Command(resume="yes"), "yes"),
         (Command(resume={"type": "accept"}), '{"type": "accept"}'),
         (Command(update={"messages": [HumanMessage("How long?")]}), "How long?"),
@@ -77,11 +77,12 @@ def test_questions(inputs: Any, question: str | None) -> None:
 
 
 def test_several_inputs_of_unknown_names(recorded: Recorded, config: Any) -> None:
-    """Called, and streamed, where the inputs arrive at the end."""
+    """Called, and streamed, where the inputs arrive at the end; without inputs the question is empty."""
     chain = RunnableLambda(lambda given: given["topic"]) | RunnableLambda(str)
     chain.invoke({"topic": "pumps", "language": "de"}, config)
     list(chain.stream({"topic": "pumps", "language": "de"}, config))
-    assert [trace.query for trace in recorded.traces] == ['{"topic": "pumps", "language": "de"}'] * 2
+    RunnableLambda(lambda _: "yes").invoke({}, config)
+    assert [trace.query for trace in recorded.traces] == ['{"topic": "pumps", "language": "de"}'] * 2 + [""]
 
 
 # --- answers -------------------------------------------------------------------------------------
@@ -96,38 +97,31 @@ class Replies(RootModel[list[Reply]]):
     pass
 
 
+CALL = {"name": "look_up", "args": {"what": "pump", "top": 3}, "id": "c1", "type": "tool_call"}
 REPLY = '{"months": 24, "since": "2024-01-01"}'
 
 
 @pytest.mark.parametrize(
-    ("outputs", "answer"),
+    ("outputs", "question", "answer"),
     [
-        (Reply(months=24), REPLY),
-        (Replies([Reply(months=24)]), f"[{REPLY}]"),
-        ([Reply(months=24)], f"[{REPLY}]"),
-        ({"answer": Reply(months=24)}, REPLY),
-        ({"raw": AIMessage("{}"), "parsed": Reply(months=24), "parsing_error": None}, REPLY),
-        ({"messages": [AIMessage("")], "structured_response": Reply(months=24)}, REPLY),
-        ({"messages": [HumanMessage("q"), AIMessage("24 months.")]}, "24 months."),
+        (Reply(months=24), None, REPLY),
+        (Question("How long?"), None, '{"question": "How long?", "depth": 3}'),
+        (Replies([Reply(months=24)]), None, f"[{REPLY}]"),
+        ([Reply(months=24)], None, f"[{REPLY}]"),
+        ({"answer": Reply(months=24)}, None, REPLY),
+        ({"raw": AIMessage("{}"), "parsed": Reply(months=24), "parsing_error": None}, None, REPLY),
+        ({"messages": [AIMessage("")], "structured_response": Reply(months=24)}, None, REPLY),
+        ({"messages": [HumanMessage("q"), AIMessage("24 months.")]}, None, "24 months."),
+        ({"messages": [AIMessage("", tool_calls=[CALL]), ToolMessage("Ha.", tool_call_id="c1")]}, None, "Ha."),
+        ({"topic": "pumps", "found": [Document("Covered.")], "report": "24 months."}, "pumps", "24 months."),
+        ({"topic": "pumps", "joke": AIMessage("Ha."), "poem": "Roses."}, "pumps", '{"joke": "Ha.", "poem": "Roses."}'),
+        ({"months": 24}, "pumps", '{"months": 24}'),
+        ({"topic": "pumps"}, "pumps", '{"topic": "pumps"}'),
     ],
 )
-def test_answers(outputs: Any, answer: str) -> None:
-    """Objects are answered as JSON, wherever they are."""
-    assert answer_of(outputs) == answer
-
-
-@pytest.mark.parametrize(
-    ("outputs", "answer"),
-    [
-        ({"topic": "pumps", "found": [Document("Pumps are covered.")], "report": "24 months."}, "24 months."),
-        ({"topic": "pumps", "joke": AIMessage("Ha."), "poem": "Roses."}, '{"joke": "Ha.", "poem": "Roses."}'),
-        ({"months": 24}, '{"months": 24}'),
-        ({"topic": "pumps"}, '{"topic": "pumps"}'),
-    ],
-)
-def test_answers_of_unknown_names(outputs: Any, answer: str) -> None:
-    """The answer is what is neither the question nor documents; several are JSON."""
-    assert answer_of(outputs, "pumps") == answer
+def test_answers(outputs: Any, question: str | None, answer: str) -> None:
+    """Objects are JSON; a tool's last message is an answer; of unknown names it is no question and no document."""
+    assert answer_of(outputs, question) == answer
 
 
 class Report(TypedDict, total=False):
@@ -154,26 +148,6 @@ def test_the_last_text_of_a_model_in_a_graphs_state(recorded: Recorded, config: 
     graph = builder.compile()
     list(graph.stream({"topic": "pumps"}, config)) if is_streamed else graph.invoke({"topic": "pumps"}, config)
     assert [(trace.query, trace.answer) for trace in recorded.traces] == [("pumps", "24 months.")]
-
-
-def test_a_tool_that_answers_for_its_agent() -> None:
-    """An agent whose last message is a tool's has that tool's result as its answer."""
-    from langchain_core.messages import ToolMessage
-
-    messages = [HumanMessage("q"), AIMessage("", tool_calls=[CALL]), ToolMessage("24 months.", tool_call_id="c1")]
-    assert answer_of({"messages": messages}) == "24 months."
-
-
-def test_an_agent_with_a_structured_answer(recorded: Recorded, config: Any) -> None:
-    """`create_agent(response_format=…)`: the root's answer is the object, as JSON."""
-    agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
-    from langchain.agents.structured_output import ToolStrategy
-
-    call = {"name": "Reply", "args": {"months": 24}, "id": "c1", "type": "tool_call"}
-    model = Model(messages=iter([AIMessage("", tool_calls=[call])]))
-    agents.create_agent(model, [], response_format=ToolStrategy(Reply)).invoke({"messages": [("user", "q")]}, config)
-    (trace,) = recorded.traces
-    assert (trace.query, trace.answer) == ("q", REPLY)
 
 
 # --- interrupts ----------------------------------------------------------------------------------
@@ -276,10 +250,10 @@ def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, config: A
         return AIMessage("", tool_calls=[{"name": "product", "args": {"what": w}, "id": f"c-{w}"} for w in wanted])
 
     model = Model(messages=iter([call("pump", "stock"), AIMessage("Yes."), call("valve"), AIMessage("No.")]))
-    agent = create_agent(model, [product], checkpointer=InMemorySaver())
+    shop = create_agent(model, [product], checkpointer=InMemorySaver())
     config["configurable"] = {"thread_id": "two turns"}
     for question in ("Is the pump covered?", "And the valve?"):
-        agent.invoke({"messages": [("user", question)]}, config)
+        shop.invoke({"messages": [("user", question)]}, config)
     first, second = ({d.content for d in trace.documents} for trace in recorded.traces)
     price, stock = "It costs 240 euros in the shop.", "13 pieces are in Hamburg, and 4 in Kiel."
     assert first == {"The pump is covered for 24 months.", price, stock}
@@ -292,22 +266,21 @@ def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, config: A
 
 
 def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, config: Any) -> None:
-    """With the middleware for it: after the approval the answer is judged against the first question and the tool's
-    result; a second interrupt keeps both."""
+    """After the approval the first question and the tool's result are judged; a second interrupt keeps both."""
     from langchain.agents import create_agent
     from langchain.agents.middleware import HumanInTheLoopMiddleware
 
     calls = [AIMessage("", tool_calls=[{**CALL, "id": f"c{i}"}]) for i in (1, 2)]
-    agent = create_agent(
+    asking = create_agent(
         Model(messages=iter([*calls, AIMessage("It is a pump.")])),
         [look_up],
         middleware=[HumanInTheLoopMiddleware({"look_up": True})],
         checkpointer=InMemorySaver(),
     )
     config["configurable"] = {"thread_id": "approval"}
-    agent.invoke({"messages": [("user", "What is it?")]}, config)
+    asking.invoke({"messages": [("user", "What is it?")]}, config)
     for _ in calls:
-        agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+        asking.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
     assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
         ("What is it?", "", True),
         ("What is it?", "", True),
@@ -326,8 +299,6 @@ def test_another_conversation_is_not_linked(recorded: Recorded, config: Any) -> 
 
 # --- tools ---------------------------------------------------------------------------------------
 
-CALL = {"name": "look_up", "args": {"what": "pump", "top": 3}, "id": "c1", "type": "tool_call"}
-
 
 class Model(GenericFakeChatModel):
     """A fake to which tools can be bound."""
@@ -344,11 +315,14 @@ def look_up(what: str, top: int = 5) -> str:
     return f"found {what}"
 
 
-def test_tool_arguments_are_json(recorded: Recorded, config: Any) -> None:
-    """The arguments on the tool's span are JSON, in the words of the call."""
+def test_a_tools_span(recorded: Recorded, config: Any) -> None:
+    """It has the arguments as JSON, in the words of the call, the call's id, the result, and what the tool is."""
     look_up.invoke(CALL, config)
-    (span,) = recorded.named("execute_tool")
-    assert (span.attributes or {})[semconv.TOOL_ARGUMENTS] == '{"what": "pump", "top": 3}'
+    told: dict[str, Any] = dict(recorded.named("execute_tool")[0].attributes or {})
+    assert told[semconv.TOOL_ARGUMENTS] == '{"what": "pump", "top": 3}'
+    assert (told[semconv.TOOL_CALL_ID], told[semconv.TOOL_RESULT]) == ("c1", "found pump")
+    assert told["gen_ai.tool.type"] == "function"
+    assert told["gen_ai.tool.description"] == told["tool.description"] == "Look something up."
 
 
 def test_a_failure_that_was_handled_marks_the_span(recorded: Recorded, config: Any) -> None:
@@ -369,13 +343,13 @@ def test_a_failure_that_was_handled_marks_the_span(recorded: Recorded, config: A
 # --- agents --------------------------------------------------------------------------------------
 
 
-def agent_graph(name: str | None) -> Any:
+def expert() -> Any:
     """An agent as a graph of its own, as `create_react_agent` builds it."""
-    model = GenericFakeChatModel(messages=iter([AIMessage("", tool_calls=[CALL]), AIMessage("24 months.")]))
-    builder = StateGraph(MessagesState).add_node("agent", lambda s: {"messages": [model.invoke(s["messages"])]})
-    builder.add_node("tools", ToolNode([look_up])).add_edge(START, "agent").add_edge("tools", "agent")
-    builder.add_conditional_edges("agent", lambda s: "tools" if s["messages"][-1].tool_calls else "__end__")
-    return builder.compile(name=name)
+    return agent(look_up, "24 months.", "expert")
+
+
+def team() -> Any:
+    return StateGraph(MessagesState).add_node("expert", expert()).add_edge(START, "expert").compile()
 
 
 INSIDE = [("chat GenericFakeChatModel", []), ("execute_tool look_up", []), ("chat GenericFakeChatModel", [])]
@@ -384,11 +358,9 @@ INSIDE = [("chat GenericFakeChatModel", []), ("execute_tool look_up", []), ("cha
 def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
     """A named agent inside of a graph has a span with question and answer; its name is on all spans inside, as is the
     node on every span of a node."""
-    team = StateGraph(MessagesState).add_node("expert", agent_graph("expert")).add_edge(START, "expert").compile()
-    team.invoke({"messages": [("user", "How long?")]}, config)
+    team().invoke({"messages": [("user", "How long?")]}, config)
     assert recorded.tree() == [("invoke_workflow LangGraph", [("invoke_agent expert", INSIDE)])]
-    (agent,) = recorded.named("invoke_agent")
-    attributes = dict(agent.attributes or {})
+    attributes = dict(recorded.named("invoke_agent")[0].attributes or {})
     assert (attributes[semconv.AGENT_NAME], attributes[semconv.OI_KIND]) == ("expert", "AGENT")
     assert (attributes[semconv.OI_INPUT], attributes[semconv.OI_OUTPUT]) == ("How long?", "24 months.")
     inside = [*recorded.named("chat"), *recorded.named("execute_tool")]
@@ -401,22 +373,20 @@ def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
 def test_the_metadata_names_the_root_alone(recorded: Recorded, config: Any) -> None:
     """The metadata's names of workflow and agent are those of the request, not of an agent inside of it."""
     for name in ("workflow_name", "agent_name"):
-        team = StateGraph(MessagesState).add_node("expert", agent_graph("expert")).add_edge(START, "expert").compile()
-        team.invoke({"messages": [("user", "How long?")]}, {**config, "metadata": {name: "support"}})
+        team().invoke({"messages": [("user", "How long?")]}, {**config, "metadata": {name: "support"}})
     roots = ["invoke_workflow support", "invoke_agent support"]
     assert recorded.tree() == [(root, [("invoke_agent expert", INSIDE)]) for root in roots]
 
 
 async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> None:
-    """A named agent that a node calls by itself has a span as well, also when it is awaited; a chain that takes the
-    same messages has none."""
+    """A named agent that a node awaits by itself has a span as well; a chain that takes the same messages has none."""
 
     async def consult(state: Any) -> Any:
         await RunnableLambda(lambda given: given["messages"]).with_config(run_name="chain").ainvoke(state)
-        return {"messages": (await agent_graph("expert").ainvoke(state))["messages"]}
+        return {"messages": (await expert().ainvoke(state))["messages"]}
 
-    team = StateGraph(MessagesState).add_node("consult", consult).add_edge(START, "consult").compile()
-    await team.ainvoke({"messages": [("user", "How long?")]}, config)
+    consulting = StateGraph(MessagesState).add_node("consult", consult).add_edge(START, "consult").compile()
+    await consulting.ainvoke({"messages": [("user", "How long?")]}, config)
     assert recorded.tree() == [("invoke_workflow LangGraph", [("invoke_agent expert", INSIDE)])]
 
 
@@ -443,26 +413,3 @@ def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
     unnamed = recorded.spans[-1]
     assert semconv.AGENT_NAME not in (unnamed.attributes or {})
     assert (unnamed.attributes or {})[semconv.OI_KIND] == "AGENT"
-
-
-# --- streams -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def spans_alone(recorded: Recorded) -> Any:
-    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True)]}
-
-
-def test_the_root_of_a_stream(recorded: Recorded, spans_alone: Any) -> None:
-    """Without evaluation, too, a stream's root has the time to its first chunk, and the text of an abandoned one."""
-    from tests.langchain.test_handler import make_chain
-
-    list(make_chain().stream("q", spans_alone))
-    abandoned = make_chain().stream("q", spans_alone)
-    next(abandoned)
-    abandoned.close()
-    first, second = (dict(span.attributes or {}) for span in recorded.named("invoke_workflow"))
-    assert first[semconv.TIME_TO_FIRST_CHUNK] > 0
-    assert second[semconv.TIME_TO_FIRST_CHUNK] > 0
-    assert second[semconv.OI_OUTPUT]
-    assert "24 months.".startswith(second[semconv.OI_OUTPUT])

@@ -19,7 +19,6 @@ from langchain_core.messages import (
 )
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.tools import tool
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
@@ -28,10 +27,10 @@ from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.chat_messages import message_of, replies_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
+from tests.langchain.test_handler import make_chain
 from tests.row_files import table
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
-URL = "https://pictures.example/pump.png"
 
 
 class Scripted(BaseChatModel):
@@ -107,107 +106,34 @@ def test_older_and_broken_calls(recorded: Recorded) -> None:
     assert told[f"{place}.function.arguments"] == '{"a": '
 
 
-IMAGES: dict[str, tuple[Any, dict[str, str]]] = {
-    "a URL, as OpenAI has it": ({"type": "image_url", "image_url": {"url": URL}}, {"uri": URL}),
-    "a URL, as Responses has it": ({"type": "input_image", "image_url": URL}, {"uri": URL}),
-    "data in a URL": (
-        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-        {"content": PIXEL, "mime_type": "image/png"},
-    ),
-    "data, as Anthropic has it": (
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
-        {"content": PIXEL, "mime_type": "image/png"},
-    ),
-    "a URL, as Anthropic has it": ({"type": "image", "source": {"type": "url", "url": URL}}, {"uri": URL}),
-    "data, as LangChain has it": (
-        {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
-        {"content": PIXEL, "mime_type": "image/png"},
-    ),
-    "data, as LangChain had it": (
-        {"type": "image", "source_type": "base64", "data": PIXEL, "mime_type": "image/png"},
-        {"content": PIXEL, "mime_type": "image/png"},
-    ),
-    "bytes, as Bedrock has it": (
-        {"image": {"format": "png", "source": {"bytes": b"\x00\x01"}}},
-        {"content": "AAE=", "mime_type": "image/png"},
-    ),
-}
+MEDIA: dict[str, Any] = table(__file__, "media")
+MEDIA["bytes, as Bedrock has it"] = (
+    {"image": {"format": "png", "source": {"bytes": b"\x00\x01"}}},
+    {"type": "blob", "modality": "image", "content": "AAE=", "mime_type": "image/png"},
+    {"type": "image", "image.image.url": "data:image/png;base64,AAE="},
+)
 
 
-@pytest.mark.parametrize("case", IMAGES)
-def test_images(recorded: Recorded, case: str) -> None:
-    """An image is a `uri` or a `blob` part, and an image content beside the text, in every vendor's form."""
-    block, expected = IMAGES[case]
-    told = attributes_of(
-        recorded, [AIMessage("A pump.")], [HumanMessage([{"type": "text", "text": "What is it?"}, block])]
-    )
-    kind = "blob" if "content" in expected else "uri"
-    parts = json.loads(told["gen_ai.input.messages"])[0]["parts"]
-    assert parts == [{"type": "text", "content": "What is it?"}, {"type": kind, "modality": "image", **expected}]
-    contents = "llm.input_messages.0.message.contents"
-    assert told[f"{contents}.0.message_content.type"] == "text"
-    assert told[f"{contents}.0.message_content.text"] == "What is it?"
-    assert told[f"{contents}.1.message_content.type"] == "image"
-    url = expected.get("uri") or f"data:{expected['mime_type']};base64,{expected['content']}"
-    assert told[f"{contents}.1.message_content.image.image.url"] == url
+@pytest.mark.parametrize("case", MEDIA)
+def test_images_audio_video_and_files(recorded: Recorded, case: str) -> None:
+    """They are parts with their modality, by URI, data or id, and contents beside the text, in every vendor's form."""
+    block, part, flat = MEDIA[case]
+    told = attributes_of(recorded, [AIMessage("Yes.")], [HumanMessage([{"type": "text", "text": "Read."}, block])])
+    assert json.loads(told["gen_ai.input.messages"])[0]["parts"] == [{"type": "text", "content": "Read."}, part]
+    contents = "llm.input_messages.0.message.contents."
+    expected = {"0.message_content.type": "text", "0.message_content.text": "Read."}
+    expected |= {f"1.message_content.{key}": value for key, value in flat.items()}
+    assert {k.removeprefix(contents): v for k, v in told.items() if k.startswith(contents)} == expected
     assert "llm.input_messages.0.message.content" not in told
 
 
-FILES: dict[str, tuple[Any, dict[str, str], dict[str, str]]] = {
-    "audio": (
-        {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}},
-        {"type": "blob", "modality": "audio", "content": PIXEL, "mime_type": "audio/wav"},
-        {"type": "audio", "audio.audio.url": f"data:audio/wav;base64,{PIXEL}", "audio.audio.mime_type": "audio/wav"},
-    ),
-    "a file by its id": (
-        {"type": "file", "file": {"file_id": "file-1", "filename": "manual.pdf"}},
-        {"type": "file", "modality": "document", "file_id": "file-1", "name": "manual.pdf"},
-        {"type": "document", "document.document.id": "file-1", "document.document.name": "manual.pdf"},
-    ),
-    "a document, as Anthropic has it": (
-        {"type": "document", "source": {"type": "url", "url": "https://pumps.example/m.pdf"}, "title": "Manual"},
-        {"type": "uri", "modality": "document", "uri": "https://pumps.example/m.pdf", "name": "Manual"},
-        {"type": "document", "document.document.url": "https://pumps.example/m.pdf",
-         "document.document.name": "Manual"},
-    ),
-    "a video, as Gemini has it": (
-        {"type": "media", "mime_type": "video/mp4", "file_uri": "gs://bucket/m.mp4"},
-        {"type": "uri", "modality": "video", "uri": "gs://bucket/m.mp4", "mime_type": "video/mp4"},
-        {"type": "video", "video.video.url": "gs://bucket/m.mp4"},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", FILES)
-def test_audio_video_and_files(recorded: Recorded, case: str) -> None:
-    """Sounds, videos and files are parts with their modality, by URI, by data or by the provider's id."""
-    block, part, flat = FILES[case]
-    told = attributes_of(recorded, [AIMessage("Yes.")], [HumanMessage([{"type": "text", "text": "Read."}, block])])
-    assert json.loads(told["gen_ai.input.messages"])[0]["parts"][1] == part
-    prefix = "llm.input_messages.0.message.contents.1.message_content."
-    assert {k.removeprefix(prefix): v for k, v in told.items() if k.startswith(prefix)} == flat
-
-
-REASONING = {
-    "Anthropic": AIMessage([
-        {"type": "thinking", "thinking": "Two and two.", "signature": "sig"}, {"type": "text", "text": "Four."},
-    ]),
-    "OpenAI": AIMessage([
-        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Two and two."}]},
-        {"type": "text", "text": "Four."},
-    ]),
-    "DeepSeek": AIMessage("Four.", additional_kwargs={"reasoning_content": "Two and two."}),
-    "LangChain": AIMessage([{"type": "reasoning", "reasoning": "Two and two."}, {"type": "text", "text": "Four."}]),
-    "Bedrock": AIMessage([
-        {"type": "reasoning_content", "reasoning_content": {"text": "Two and two.", "signature": "s"}}, "Four.",
-    ]),
-}  # fmt: skip
+REASONING: dict[str, Any] = table(__file__, "reasoning")
 
 
 @pytest.mark.parametrize("vendor", REASONING)
 def test_reasoning(recorded: Recorded, vendor: str) -> None:
     """Reasoning is a part of its own: on the span, and no part of the answer."""
-    told = attributes_of(recorded, [REASONING[vendor]])
+    told = attributes_of(recorded, [AIMessage(**REASONING[vendor])])
     parts = json.loads(told["gen_ai.output.messages"])[0]["parts"]
     assert parts == [{"type": "reasoning", "content": "Two and two."}, {"type": "text", "content": "Four."}]
     contents = "llm.output_messages.0.message.contents"
@@ -337,37 +263,26 @@ def test_settings_tools_and_template(recorded: Recorded) -> None:
     assert told["llm.prompt_template.version"] == told["gen_ai.prompt.version"] == "7"
 
 
-def test_a_tools_description(recorded: Recorded) -> None:
-    """A tool's span has its type and its description."""
-    handler = RagtraceCallbackHandler(recorded.provider, True)
-
-    @tool
-    def look(at: str) -> str:
-        """Looks at a thing."""
-        return f"a {at}"
-
-    look.invoke({"at": "pump"}, {"callbacks": [handler]})
-    told: dict[str, Any] = dict(recorded.spans[0].attributes or {})
-    assert told["gen_ai.tool.type"] == "function"
-    assert told["gen_ai.tool.description"] == told["tool.description"] == "Looks at a thing."
-
-
 def test_the_same_messages_as_an_event(recorded: Recorded) -> None:
-    """The event of a model call has the span's messages and definitions, structured and valid."""
+    """With EVENT_ONLY messages and definitions leave as a valid event in the call's context, and no text on a span."""
     exporter = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
     provider = LoggerProvider(shutdown_on_exit=False)
     provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
     handler = RagtraceCallbackHandler(recorded.provider, "EVENT_ONLY", logger_provider=provider)
     call = {"id": "c", "name": "look", "args": {"at": "pump"}}
-    model = Scripted(replies=[AIMessage("", tool_calls=[call])]).bind(tools=[LOOK], temperature=0.2)
-    model.invoke("Look.", {"callbacks": [handler]})
-    (event,) = exporter.get_finished_logs()
+    model = Scripted(replies=[AIMessage("ANSWER", tool_calls=[call])]).bind(tools=[LOOK], temperature=0.2)
+    make_chain(model=model).invoke("QUESTION", {"callbacks": [handler]})
+    (event,), (chat,) = exporter.get_finished_logs(), recorded.named("chat")
+    assert event.log_record.event_name == "gen_ai.client.inference.operation.details"
+    assert event.log_record.span_id == chat.context.span_id
     body: Any = json.loads(json.dumps(dict(event.log_record.attributes or {})))
     assert violations(body) == []
-    assert body["gen_ai.output.messages"][0]["parts"][0]["arguments"] == {"at": "pump"}
+    text, asked = body["gen_ai.output.messages"][0]["parts"]
+    assert (text["content"], asked["arguments"]) == ("ANSWER", {"at": "pump"})
     assert body["gen_ai.tool.definitions"][0]["name"] == "look"
     assert body["gen_ai.request.temperature"] == 0.2
-    assert "Look" not in str(recorded.spans[0].attributes)
+    said = repr([dict(span.attributes or {}) for span in recorded.spans])
+    assert not any(word in said for word in ("QUESTION", "ANSWER", "pump", "Passage"))
     provider.shutdown()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -13,16 +12,10 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 
-from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
-from tests.langchain.test_handler import DOCUMENTS, Fixed, join
+from tests.langchain.cases import DOCUMENTS, Fixed, join
 
 PROMPT = ChatPromptTemplate.from_messages([("system", "Answer."), ("human", "{context} {question}")])
-
-
-@pytest.fixture
-def config(recorded: Recorded) -> Any:
-    return {"callbacks": [RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)]}
 
 
 def ask_step_by_step(question: str, config: Any) -> str:
@@ -52,8 +45,7 @@ def test_five_questions_step_by_step_are_five_requests(recorded: Recorded, confi
 
 
 def test_an_earlier_question_in_the_same_thread(recorded: Recorded, config: Any) -> None:
-    """Where an earlier question is a part of this one, and found the same texts under other ids, question and documents
-    are still this one's."""
+    """An earlier question that is a part of this one, and found the same texts, changes neither of them."""
     same = [Document(page_content=document.page_content, id=f"other-{document.id}") for document in DOCUMENTS[:2]]
     Fixed(documents=same).invoke("pump", config)
     ask_step_by_step("How long is a pump covered?", config)

@@ -81,7 +81,7 @@ def test_what_an_own_span_surrounds_is_below_it(langchain: Recorded, place: Call
     assert len(langchain.traces) == 1
 
 
-def test_an_own_span_in_a_workflow(llama_index: Recorded) -> None:
+async def test_an_own_span_in_a_workflow(llama_index: Recorded) -> None:
     """The same holds in a step of LlamaIndex's workflows."""
 
     class Own(Workflow):
@@ -92,10 +92,7 @@ def test_an_own_span_in_a_workflow(llama_index: Recorded) -> None:
             await model("yes").achat(user("b"))
             return StopEvent(result="yes")
 
-    async def run() -> None:
-        await Own().run(q="q?")
-
-    asyncio.run(run())
+    await Own().run(q="q?")
     below = [("chat scripted-1", [])]
     assert llama_index.tree() == [("invoke_workflow Own", [("own", below), *below])]
 
@@ -115,22 +112,19 @@ def test_an_own_span_that_has_ended(langchain: Recorded) -> None:
     assert langchain.tree() == [("invoke_workflow ask", [("own", []), *CHAT])]
 
 
-def test_the_span_inside_of_a_function(langchain: Recorded) -> None:
+async def test_the_span_inside_of_a_function(langchain: Recorded) -> None:
     """In ten concurrent calls, each function finds its own request's span as the current one."""
 
     async def identity(_: Any) -> int:
         await asyncio.sleep(0)
         return trace.get_current_span().get_span_context().span_id
 
-    async def ten() -> list[int]:
-        return await asyncio.gather(*(RunnableLambda(identity).ainvoke(i) for i in range(10)))
-
-    assert set(asyncio.run(ten())) == {span.context.span_id for span in langchain.spans}
+    seen = await asyncio.gather(*(RunnableLambda(identity).ainvoke(i) for i in range(10)))
+    assert set(seen) == {span.context.span_id for span in langchain.spans}
 
 
 def test_tokens_of_an_agent(langchain: Recorded) -> None:
-    """The span of an agent has the tokens of all model calls below it, cached ones and those of reasoning among them,
-    under OpenTelemetry's names alone."""
+    """An agent's span has all tokens below it, of cache and reasoning, too, under OpenTelemetry's names alone."""
     details = {"input_token_details": {"cache_read": 4}, "output_token_details": {"reasoning": 2}}
     usage: Any = {"usage_metadata": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, **details}}
     asks = call("search", q="x")
@@ -142,7 +136,7 @@ def test_tokens_of_an_agent(langchain: Recorded) -> None:
     assert not any(name.startswith("llm.token_count") for name in told)
 
 
-def test_tokens_of_an_agent_of_llama_index(llama_index: Recorded) -> None:
+async def test_tokens_of_an_agent_of_llama_index(llama_index: Recorded) -> None:
     """The same holds for LlamaIndex's agents."""
     raw = {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
 
@@ -150,9 +144,6 @@ def test_tokens_of_an_agent_of_llama_index(llama_index: Recorded) -> None:
         """Add."""
         return a + b
 
-    async def run() -> None:
-        await FunctionAgent(tools=[add], llm=model(calls("add", a=1, b=2), "yes", raw=raw)).run("q?")
-
-    asyncio.run(run())
+    await FunctionAgent(tools=[add], llm=model(calls("add", a=1, b=2), "yes", raw=raw)).run("q?")
     told: dict[str, Any] = dict(llama_index.named("invoke_agent")[0].attributes or {})
     assert (told[semconv.INPUT_TOKENS], told[semconv.OUTPUT_TOKENS]) == (20, 10)

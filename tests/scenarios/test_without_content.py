@@ -29,17 +29,9 @@ GROUPS = {
 
 def words_of(recorded: Recorded) -> str:
     """Everything that the spans say."""
-    return "\n".join(
-        str(
-            (
-                span.name,
-                dict(span.attributes or {}),
-                span.status.description,
-                [(e.name, e.attributes) for e in span.events],
-            )
-        )
-        for span in recorded.spans
-    )
+    spans = [(span.name, dict(span.attributes or {}), span.status.description) for span in recorded.spans]
+    events = [(event.name, dict(event.attributes or {})) for span in recorded.spans for event in span.events]
+    return str([*spans, *events])
 
 
 @pytest.mark.parametrize("group", GROUPS)
