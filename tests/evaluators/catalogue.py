@@ -137,18 +137,21 @@ class Example:
     """What the embedder makes of the texts: the cosine of each further text with the first."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
-    of: str = ""
-    """The row, where the evaluator's name is another."""
 
 
 def _claims(*verdicts: str) -> dict[str, Any]:
     return {"claims": {"claims": [{"claim": f"claim {i}", "verdict": v} for i, v in enumerate(verdicts)]}}
 
 
-def _flags(prompt: str, field_name: str, texts: str, flag: str, values: str) -> dict[str, Any]:
-    return {prompt: {field_name: [{texts: f"text {i}", flag: v == "1"} for i, v in enumerate(values)]}}
+def _flags(prompt: str, text: str, flag: str, values: str) -> dict[str, Any]:
+    texts = {"statement": "statements", "claim": "claims", "entity": "entities"}[text]
+    return {prompt: {texts: [{text: f"text {i}", flag: v == "1"} for i, v in enumerate(values)]}}
 
 
+_QUESTIONS = {"questions": {"questions": ["a", "b", "c"]}}
+_CORRECTNESS = {"correctness": {"both": ["a", "b"], "answer_only": ["c"], "reference_only": ["d"]}}
+_RELEVANT_CHUNKS = {"relevant_chunks": {"relevant": [2, 3]}}
+_ATTRIBUTED = _flags("attributed", "claim", "attributed", "10")
 _MONA = {
     "noise": {
         "claims": [
@@ -175,43 +178,19 @@ def _fails(name: str, answer: bool, context: bool | None = None) -> dict[str, An
 
 
 _PAGE = {**SHORT, "documents": ("A page.",)}
+_PROMPT = {"judge_prompt": "Is {actual_answer} polite?"}
+_JUDGED = [f"{name}_judge" for name in ("contact_information", "language_mismatch", "fairness_bias")]
 _UNIFORM = math.log(50)
 """Cross-entropy of the scripted language model: fifty tokens, all alike."""
 
 SCRIPTED: tuple[Example, ...] = (
     Example("faithfulness_judge", 0.5, BOWL, _claims("supported", "contradicted")),
-    Example("faithfulness_judge", 1.0, {**NODES, "documents": (MIMICKING, NLP, PATTERNS)}, _claims(*["supported"] * 2)),
     Example("hallucination_judge", 1.0, BRAZIL, _claims("contradicted")),
-    Example(
-        "context_contradiction_judge",
-        0.0,
-        {**NODES, "documents": (MIMICKING, PATTERNS)},
-        {"contradictions": {"contradicted": []}},
-    ),
+    Example("context_contradiction_judge", 0.0, BRAZIL, {"contradictions": {"contradicted": []}}),
     Example("context_contradiction_judge", 0.4, NODES, {"contradictions": {"contradicted": [1, 5, 9]}}),
-    Example(
-        "answer_relevancy_statements",
-        2 / 3,
-        CAPITAL,
-        _flags("statements", "statements", "statement", "relevant", "110"),
-    ),
-    Example(
-        "answer_relevancy_statements", 1.0, NODES, _flags("statements", "statements", "statement", "relevant", "11")
-    ),
-    Example(
-        "answer_relevancy_questions", 0.98, BOWL, {"questions": {"questions": ["a", "b", "c"]}}, (0.98, 0.99, 0.97)
-    ),
-    Example(
-        "answer_relevancy_questions", 0.92, NODES, {"questions": {"questions": ["a", "b", "c"]}}, (0.92, 0.91, 0.93)
-    ),
-    Example("answer_relevancy_questions", 0.15, BOWL, {"questions": {"questions": ["a", "b", "c"]}}, (0.2, 0.1, 0.15)),
-    Example(
-        "answer_correctness_judge",
-        0.75 * (2 / (2 + 0.5 * 2)) + 0.25 * 0.8,
-        RECALL,
-        {"correctness": {"both": ["a", "b"], "answer_only": ["c"], "reference_only": ["d"]}},
-        (0.8,),
-    ),
+    Example("answer_relevancy_statements", 2 / 3, CAPITAL, _flags("statements", "statement", "relevant", "110")),
+    Example("answer_relevancy_questions", 0.98, BOWL, _QUESTIONS, (0.98, 0.99, 0.97)),
+    Example("answer_correctness_judge", 0.75 * (2 / (2 + 0.5 * 2)) + 0.25 * 0.8, RECALL, _CORRECTNESS, (0.8,)),
     Example("answer_similarity", 0.8, RECALL, cosines=(0.8,)),
     Example("noise_sensitivity_judge", 0.5, MONA_LISA, _MONA),
     Example("noise_sensitivity_judge", 1.0, AUSTEN, _AUSTEN),
@@ -219,26 +198,18 @@ SCRIPTED: tuple[Example, ...] = (
     Example("noise_sensitivity_relevant_judge", 0.0, AUSTEN, _AUSTEN),
     Example("noise_sensitivity_irrelevant_judge", 0.5, AUSTEN, _AUSTEN),
     Example("noise_sensitivity_irrelevant_judge", 0.0, MONA_LISA, _MONA),
-    Example("context_precision_judge", 7 / 12, NODES, {"relevant_chunks": {"relevant": [2, 3]}}),
+    Example("context_precision_judge", 7 / 12, NODES, _RELEVANT_CHUNKS),
     Example(
-        "context_precision_statements_judge",
-        0.4,
-        RECALL,
-        _flags("supporting", "statements", "statement", "supporting", "10100"),
+        "context_precision_statements_judge", 0.4, RECALL, _flags("supporting", "statement", "supporting", "10100")
     ),
-    Example("context_recall_judge", 0.5, RECALL, _flags("attributed", "claims", "claim", "attributed", "10")),
-    Example("context_entities_recall_judge", 0.75, RECALL, _flags("entities", "entities", "entity", "found", "1101")),
+    Example("context_recall_judge", 0.5, RECALL, _ATTRIBUTED),
+    Example("context_entities_recall_judge", 0.75, RECALL, _flags("entities", "entity", "found", "1101")),
     Example("context_relevancy_judge", 9 / 11, RELEVANCY, {"relevant_sentences": {"relevant": list(range(3, 12))}}),
     Example(
         "ragas_judge",
         4 / (1 / 0.5 + 1 / 0.98 + 12 / 7 + 1 / 0.5),
         {**NODES, "reference": AI_REFERENCE},
-        {
-            **_claims("supported", "unsupported"),
-            "questions": {"questions": ["a", "b", "c"]},
-            "relevant_chunks": {"relevant": [2, 3]},
-            **_flags("attributed", "claims", "claim", "attributed", "10"),
-        },
+        {**_claims("supported", "unsupported"), **_QUESTIONS, **_RELEVANT_CHUNKS, **_ATTRIBUTED},
         (0.98, 0.99, 0.97),
     ),
     # Probabilities .5 and .5 of the ratings 3 and 4, and one that is no rating.
@@ -248,39 +219,20 @@ SCRIPTED: tuple[Example, ...] = (
         NODES,
         {"g_eval_steps": {"steps": ["Look."]}, "g_eval": (("4", math.log(0.45)), (" 3", math.log(0.45)), ("x", -3.0))},
     ),
-    Example(
-        "judge",
-        1.0,
-        SHORT,
-        {"judge": {"verdict": True}},
-        settings={"judge_prompt": "Does {actual_answer} answer {question}?"},
-    ),
+    Example("judge", 1.0, SHORT, {"judge": {"verdict": True}}, settings=_PROMPT),
     Example(
         "judge",
         0.0,
         _PAGE,
         {"judge": [{"verdict": False}, {"verdict": True}]},
-        settings={"judge_prompt": "Is {actual_answer} polite?"},
+        settings=_PROMPT,
         failures=("generation",),
     ),
-    Example(
-        "judge",
-        0.0,
-        _PAGE,
-        {"judge": {"verdict": False}},
-        settings={"judge_prompt": "Is {actual_answer} polite?"},
-        failures=("retrieval",),
-    ),
+    Example("judge", 0.0, _PAGE, {"judge": {"verdict": False}}, settings=_PROMPT, failures=("retrieval",)),
     Example("summary_judge", 0.0, SHORT, {"summary": {"good": False, "reason": "why"}}, failures=("generation",)),
     *(
         example
-        for name in (
-            "sexism",
-            "stereotypes",
-            "contact_information_judge",
-            "language_mismatch_judge",
-            "fairness_bias_judge",
-        )
+        for name in ("sexism", "stereotypes", *_JUDGED)
         for example in (
             Example(name, 1.0, SHORT, _fails(name, False)),
             Example(name, 0.0, SHORT, _fails(name, True), failures=("generation",)),
@@ -291,14 +243,8 @@ SCRIPTED: tuple[Example, ...] = (
     ),
     # Three independent votes: two of them decide.
     *(
-        Example(
-            f"critic_{critic}",
-            value,
-            SHORT,
-            {f"critic_{critic}": [{"answer_fails": v == "1", "reason": "why"} for v in votes]},
-            failures=failures,
-        )
-        for critic in (*CRITICS, "manipulative")
+        Example(name, value, SHORT, {name: [_fails(name, v == "1")[name] for v in votes]}, failures=failures)
+        for name in (f"critic_{critic}" for critic in (*CRITICS, "manipulative"))
         for value, votes, failures in ((0.0, "101", ("generation",)), (1.0, "010", ()))
     ),
     Example("perplexity", 50.0, SHORT),
@@ -307,6 +253,10 @@ SCRIPTED: tuple[Example, ...] = (
 
 _PENGUIN = {"query": "", "documents": (), "answer": "the the the the the the the", "reference": "the cat is on the mat"}
 _POLICE = {"query": "", "documents": (), "answer": "police kill the gunman", "reference": "police killed the gunman"}
+SEED = ["15,969", "REGEXP:[Mm]illion", "REGEXP:^15,969 [Mm]illion$", ["either", "M"]]
+_ONE_OF = {"constraints": ["It", ["either", "or", "REGEXP:[Mm]illion"]]}
+_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq3zvVJ0Pq9x8mYt4rWcXkZfN2\n"
+_GERMAN = "Die Hauptstadt von Brasilien ist seit 1960 die Stadt Brasília."
 LABELS = {"query": "Is it spam?", "documents": (), "answer": " Spam. ", "reference": "spam"}
 
 EXACT: tuple[Example, ...] = (
@@ -323,40 +273,15 @@ EXACT: tuple[Example, ...] = (
     Example("looping_unique_sentences", 0.5, {**SHORT, "answer": "I say it again. I say it again. Yes."}),
     Example("looping_repeated_substring", 1.0, {**SHORT, "answer": "I say it again and again, Sam. " * 2}),
     Example("looping_compression_ratio", 1.0, {**SHORT, "answer": "a1b2"}),
-    Example(
-        "tokens_presence",
-        1.0,
-        {
-            **SHORT,
-            "answer": "15,969 Million",
-            "attributes": {
-                "constraints": ["15,969", "REGEXP:[Mm]illion", "REGEXP:^15,969 [Mm]illion$", ["either", "M"]]
-            },
-        },
-    ),
-    Example(
-        "tokens_presence",
-        0.0,
-        {**SHORT, "attributes": {"constraints": [["either", "or", "REGEXP:[Mm]illion"]]}},
-        failures=("generation",),
-    ),
+    Example("tokens_presence", 1.0, {**SHORT, "answer": "15,969 Million", "attributes": {"constraints": SEED}}),
+    Example("tokens_presence", 0.0, {**SHORT, "attributes": _ONE_OF}, failures=("generation",)),
     Example("tokens_presence", 0.0, {**_PAGE, "attributes": {"constraints": ["Paris"]}}, failures=("retrieval",)),
     Example("pii_leakage", 0.0, {**SHORT, "answer": "4111 1111 1111 1111"}, failures=("generation",)),
     Example("pii_leakage", 1.0, {**_PAGE, "documents": ("Write to jo@acme.io.",)}, failures=("retrieval",)),
     Example("sensitive_data_leakage", 1.0, SHORT),
-    Example(
-        "sensitive_data_leakage",
-        0.0,
-        {**SHORT, "answer": "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq3zvVJ0Pq9x8mYt4rWcXkZfN2\n"},
-        failures=("generation",),
-    ),
+    Example("sensitive_data_leakage", 0.0, {**SHORT, "answer": _KEY}, failures=("generation",)),
     Example("language_mismatch", 1.0, CAPITAL),
-    Example(
-        "language_mismatch",
-        0.0,
-        {**CAPITAL, "answer": "Die Hauptstadt von Brasilien ist seit 1960 die Stadt Brasília."},
-        failures=("generation",),
-    ),
+    Example("language_mismatch", 0.0, {**CAPITAL, "answer": _GERMAN}, failures=("generation",)),
 )
 """Values that follow from the definition alone."""
 
@@ -372,6 +297,8 @@ class Local:
     says: str = ""
     """Words of the explanation."""
 
+
+_POLITE = {**SHORT, "answer": "The pump is covered for 24 months."}
 
 LOCAL: tuple[Local, ...] = (
     Local("faithfulness", BOWL, 0.0, 0.89, "Florida"),
@@ -408,14 +335,6 @@ LOCAL: tuple[Local, ...] = (
     Local("contact_information", {**SHORT, "answer": "Jane Austen wrote it."}, 1.0, 1.0),
     Local("toxicity", {**SHORT, "answer": "You are a stupid idiot and I hate you."}, 0.75, 1.0),
     Local("toxicity_insult", {**SHORT, "answer": "You are a stupid idiot and I hate you."}, 0.2, 1.0),
-    *(
-        Local(name, {**SHORT, "answer": "The pump is covered for 24 months."}, 0.0, 0.5)
-        for name in (
-            "toxicity_severe",
-            "toxicity_obscene",
-            "toxicity_threat",
-            "toxicity_identity_attack",
-            "fairness_bias",
-        )
-    ),
+    *(Local(f"toxicity_{label}", _POLITE, 0.0, 0.5) for label in ("severe", "obscene", "threat", "identity_attack")),
+    Local("fairness_bias", _POLITE, 0.0, 0.5),
 )

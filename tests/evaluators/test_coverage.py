@@ -9,29 +9,27 @@ from ragtrace.evaluate.coverage import coverage
 TEXT = "The bicycle shop in Antwerp repairs gearboxes on Mondays."
 
 
-def test_all_and_nothing() -> None:
-    assert coverage("bicycle gearboxes", TEXT) == 1.0
-    assert coverage("quantum chromodynamics", TEXT) == 0.0
-    assert coverage("Bicycle? GEARBOXES!", TEXT) == 1.0
+@pytest.mark.parametrize(
+    ("question", "share"),
+    [
+        ("bicycle gearboxes", 1.0),
+        ("quantum chromodynamics", 0.0),
+        ("Bicycle? GEARBOXES!", 1.0),
+        ("repairing", 1.0),  # repairs
+        ("shops", 0.0),  # too short to tell from what begins alike by chance
+        ("", None),
+        ("?! —", None),
+    ],
+)
+def test_coverage(question: str, share: float | None) -> None:
+    """Words that begin alike are the same; a question without words has no share."""
+    assert coverage(question, TEXT) == share
 
 
 def test_rare_words_weigh_more() -> None:
     """One missing word costs more the rarer it is."""
-    common, rare = coverage("the gearbox of what", TEXT), coverage("the aardvark in shop", TEXT)
-    assert common is not None
-    assert rare is not None
-    assert common > 0.8
-    assert rare < 0.6
-
-
-def test_words_that_begin_alike() -> None:
-    assert coverage("repairing", TEXT) == 1.0  # repairs
-    assert coverage("shops", TEXT) == 0.0  # too short to tell from what begins alike by chance
-
-
-@pytest.mark.parametrize("question", ["", "?!", "   ", "—"])
-def test_a_question_without_words(question: str) -> None:
-    assert coverage(question, TEXT) is None
+    assert (coverage("the gearbox of what", TEXT) or 0.0) > 0.8
+    assert (coverage("the aardvark in shop", TEXT) or 1.0) < 0.6
 
 
 def test_other_scripts_and_empty_texts() -> None:

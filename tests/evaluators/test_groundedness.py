@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragtrace import plugins
 from ragtrace.evaluate.models.answer_reader import Question, reader
@@ -17,7 +14,7 @@ from ragtrace.evaluate.models.evidence import Chunks
 from ragtrace.evaluation import run
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
-from ragtrace.text.claims import claims, read, statements
+from ragtrace.text.claims import read, statements
 
 CHUNKS = (
     "The warranty of the pump lasts 24 months and starts at delivery. It covers the motor and the seals. Wear parts "
@@ -37,7 +34,12 @@ def score(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: An
     return found
 
 
-# --- claims --------------------------------------------------------------------------------------
+def value(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: Any) -> float:
+    """The value of this score, which must be there."""
+    found = score(name, answer, chunks, **fields).value
+    assert found is not None
+    return found
+
 
 ANSWER = """Sure! Here's what the manual says:
 
@@ -69,24 +71,6 @@ def test_an_answer_is_cut_into_statements_of_their_kind() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", " \n ", "?", "```x```", "Thanks!", "I do not know."])
-def test_some_texts_claim_nothing(text: str) -> None:
-    """There is nothing to check in them."""
-    assert claims(text) == []
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.text(max_size=300))
-def test_statements_are_in_order_and_do_not_overlap(text: str) -> None:
-    """Whatever the text, its statements lie inside it, one after the other."""
-    last = 0
-    for statement in statements(text):
-        assert last <= statement.start < statement.end <= len(text)
-        last = statement.end
-
-
-# --- the evaluators ------------------------------------------------------------------------------
-
 GOOD = "The warranty of the pump lasts 24 months and starts at delivery."
 BAD = "The warranty lasts 60 months. It was founded by Ludwig van Beethoven in Vienna."
 
@@ -94,13 +78,8 @@ BAD = "The warranty lasts 60 months. It was founded by Ludwig van Beethoven in V
 def test_what_is_supported_scores_above_what_is_not() -> None:
     """By every evaluator that looks at the whole answer."""
     for name in ("faithfulness", "groundedness", "hallucination_cross_encoder"):
-        good, bad = score(name, GOOD).value, score(name, BAD).value
-        assert good is not None
-        assert bad is not None
-        assert good > bad + 0.3, name
-    faithful, hallucinated = score("faithfulness", BAD).value, score("hallucination", BAD).value
-    assert faithful is not None
-    assert hallucinated == pytest.approx(1 - faithful)
+        assert value(name, GOOD) > value(name, BAD) + 0.3, name
+    assert value("hallucination", BAD) == pytest.approx(1 - value("faithfulness", BAD))
 
 
 def test_the_evidence_names_claims_and_passages() -> None:
@@ -120,7 +99,6 @@ def test_the_evidence_names_claims_and_passages() -> None:
     ("answer", "label"),
     [
         ("I could not find this in the documents.", "refusal"),
-        ("I'm sorry, but the provided context does not mention it.", "refusal"),
         ("```python\nx = 1\n```", "not_applicable"),
         ("Would you like to know more?", "not_applicable"),
         ("Die Garantie der Pumpe dauert vierundzwanzig Monate und beginnt mit der Lieferung.", "not_applicable"),
@@ -143,39 +121,23 @@ def test_a_foreign_context_is_said() -> None:
 
 @pytest.mark.long
 def test_a_long_context_is_searched_not_cut() -> None:
-    """The passage that supports the answer stands at the end of two hundred pages; the share that was compared is
-    said."""
+    """The supporting passage is found behind two hundred pages; the share that was compared is said."""
     filler = " ".join(f"Section {i} describes how valve {i * 7} is cleaned with water and soap." for i in range(9_000))
     found = score("faithfulness", GOOD, (filler, CHUNKS[0]))
-    assert found.value is not None
-    assert found.value > 0.6
+    assert (found.value or 0.0) > 0.6
     assert found.evidence[0].document_id == "d1"
     assert "of the context" in (found.explanation or "")
 
 
 def test_odd_input_is_survived() -> None:
     """Lone surrogates, NUL bytes, control characters, no words at all."""
-    for odd in (
-        "\ud800 is the pump\x00 blue today?.",
-        "∑∏∫ ≠ ∞ yes it is",
-        "a" * 20_000,
-        "a" * 200,
-        "The pump \u202e is blue.",
-    ):
+    for odd in ("\ud800 is the pump\x00 blue today?.", "∑∏∫ ≠ ∞ yes it is", "a" * 200, "The pump \u202e is blue."):
         found = score("faithfulness", odd, (odd, "x"))
         assert found.error is None, (odd[:20], found)
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [
-        "4711" * 5_000,
-        " ".join(["4711"] * 4_000),
-        "a" * 20_000,
-        "\U0001f600" * 20_000,
-        "\0" * 20_000,
-        "| - | - |\n" * 2_000,
-    ],
+    "odd", ["4711" * 5_000, "47 " * 8_000, "a" * 20_000, "\U0001f600" * 20_000, "\0" * 20_000, "| - |\n" * 2_000]
 )
 def test_data_claims_nothing(odd: str) -> None:
     """Thousands of digits, one endless word, emoji, NUL and empty tables are no prose and no refusal."""
@@ -215,18 +177,18 @@ def test_a_statement_of_any_length_is_assessed_in_parts() -> None:
 
 
 def test_an_answer_without_sentences_is_read_in_pieces() -> None:
-    """A line of thousands of words is cut, and the explanation says how much of it was judged."""
+    """A line of thousands of words is cut, and it is said how much was judged; mere signs are not supported."""
     pieces = read("valve, filter, pump, " * 1_000).statements
     assert max(s.end - s.start for s in pieces) <= 600
     found = score("faithfulness", "The valve x1=(3); y2=[4]; " * 800)
     assert found.error is None
     assert "characters were judged" in (found.explanation or "")
+    assert score("groundedness", "The valve x1=(3); y2=[4]; " * 800).label == "fail"
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("The warranty of the pump lasts two years.", "The warranty of the pump lasts three years."),
         ("You have 14 days to claim it.", "You have 24 days to claim it."),
         ("Filters are not covered.", "Filters are covered, too."),
         ("The service desk needs a photo of the label.", "The service desk sends a photo of the label."),
@@ -234,10 +196,7 @@ def test_an_answer_without_sentences_is_read_in_pieces() -> None:
 )
 def test_one_changed_detail_lowers_the_score(right: str, wrong: str) -> None:
     """A number, a negation, a role: all words are in the chunks."""
-    good, bad = score("groundedness", right).value, score("groundedness", wrong).value
-    assert good is not None
-    assert bad is not None
-    assert good > bad
+    assert value("groundedness", right) > value("groundedness", wrong)
 
 
 def test_one_word_that_reverses_an_answer_fails_it() -> None:
@@ -283,18 +242,11 @@ def test_a_converted_or_worked_out_value_is_told_from_a_wrong_one(right: str, wr
     assert labels == ["pass", "fail"]
 
 
-def test_a_long_answer_of_signs_fails() -> None:
-    """What is hardly language is supported by no chunk."""
-    assert score("groundedness", "The valve x1=(3); y2=[4]; " * 800).label == "fail"
-
-
 @_MISSED
 def test_a_fragment_is_supported_by_the_same_fragment() -> None:
     """Although it does not name what was asked."""
     fragment = "24 months from delivery."
-    trace = make_trace(query="How long is the pump covered?", answer=fragment, documents=(fragment,))
-    [[found]] = run(plugins.load("groundedness"), [trace])
-    assert (found.value or 0.0) > 0.9
+    assert value("groundedness", fragment, (fragment,), query="How long is the pump covered?") > 0.9
 
 
 @_MISSED
@@ -306,31 +258,11 @@ def test_a_long_true_statement_is_supported() -> None:
     assert support.statements[0].supported > 0.9
 
 
-def test_context_recall_judges_the_reference() -> None:
-    """Claims of the reference that the context holds count; another context lowers the share."""
-    fields: dict[str, Any] = {"reference": GOOD}
-    high = score("context_recall", "whatever", **fields).value
-    low = score("context_recall", "whatever", ("Bananas are yellow fruits that grow in bunches.",), **fields).value
-    assert high is not None
-    assert low is not None
-    assert high > low + 0.3
-
-
-def test_a_contradiction_belongs_to_its_chunk() -> None:
-    """The share is of chunks; where nothing is contradicted it is 0."""
-    assert score("context_contradiction", GOOD).value == 0.0
-
-
 def test_recurring_chunks_are_divided_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second answer over the same chunks reads their sentences from memory."""
     divided: list[str] = []
     original = Chunks._divide
-
-    def counting(self: Chunks, chunk: str) -> Any:
-        divided.append(chunk)
-        return original(self, chunk)
-
-    monkeypatch.setattr(Chunks, "_divide", counting)
+    monkeypatch.setattr(Chunks, "_divide", lambda self, chunk: divided.append(chunk) or original(self, chunk))
     chunks = ("A chunk that no other test has.", *CHUNKS)
     first = reader().assess(Question(QUESTION, GOOD, [(0, len(GOOD))], chunks))
     assert chunks[0] in divided
@@ -339,35 +271,13 @@ def test_recurring_chunks_are_divided_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert divided == []
 
 
-def test_many_threads_get_one_answer() -> None:
-    """The model is shared: what one thread asks does not change what another is told."""
-    alone = [score("faithfulness", answer).value for answer in (GOOD, BAD)]
-    found: list[Any] = []
-
-    def ask(answer: str) -> None:
-        found.append((answer, score("faithfulness", answer + " ").value))
-
-    threads = [threading.Thread(target=ask, args=((GOOD, BAD)[i % 2],)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for answer, value in found:
-        assert value == pytest.approx(alone[0 if answer == GOOD else 1], abs=1e-6)
-
-
-# --- with a reference ----------------------------------------------------------------------------
-
-
 def test_noise_is_blamed_on_the_chunk_that_brought_it() -> None:
     """A wrong claim that stands in an irrelevant chunk counts there, and not as a relevant one's."""
     noise = "Bananas are yellow fruits that grow in large bunches in the tropics."
     fields: dict[str, Any] = {"chunks": (CHUNKS[0], noise), "reference": GOOD}
-    answer = f"{GOOD} {noise}"
-    assert score("noise_sensitivity", answer, **fields).value == 0.5
-    assert score("noise_sensitivity_irrelevant", answer, **fields).value == 0.5
-    assert score("noise_sensitivity_relevant", answer, **fields).value == 0.0
-    assert score("noise_sensitivity", GOOD, **fields).value == 0.0
+    names = ("noise_sensitivity", "noise_sensitivity_irrelevant", "noise_sensitivity_relevant")
+    assert [value(name, f"{GOOD} {noise}", **fields) for name in names] == [0.5, 0.5, 0.0]
+    assert value("noise_sensitivity", GOOD, **fields) == 0.0
 
 
 def test_an_answer_of_many_claims_is_compared_with_fewer_chunks() -> None:
@@ -383,38 +293,28 @@ def test_an_answer_of_many_claims_is_compared_with_fewer_chunks() -> None:
 def test_answer_correctness_counts_both_ways() -> None:
     """The same answer is 1; what is missing and what is too much lower it."""
     more = "The label shows the serial number of the machine."
-    same = score("answer_correctness", GOOD, reference=GOOD).value
-    extra = score("answer_correctness", f"{GOOD} {more}", reference=GOOD).value
-    missing = score("answer_correctness", GOOD, reference=f"{GOOD} {more}").value
-    other = score("answer_correctness", more, reference=GOOD).value
-    assert same == pytest.approx(1.0, abs=1e-3)
-    assert extra is not None
-    assert missing is not None
-    assert other is not None
-    assert other < min(extra, missing)
-    assert max(extra, missing) < 1.0
+    assert value("answer_correctness", GOOD, reference=GOOD) == pytest.approx(1.0, abs=1e-3)
+    extra = value("answer_correctness", f"{GOOD} {more}", reference=GOOD)
+    missing = value("answer_correctness", GOOD, reference=f"{GOOD} {more}")
+    other = value("answer_correctness", more, reference=GOOD)
+    assert other < min(extra, missing) <= max(extra, missing) < 1.0
 
 
 def test_context_precision_rewards_a_relevant_chunk_on_top() -> None:
     """(1 / relevant) times the sum of the precisions at the relevant ranks."""
     noise = ("Bananas are yellow fruits.", "The sky over Vienna was grey that day.")
-    first = score("context_precision", "x", (CHUNKS[0], *noise), reference=GOOD).value
-    last = score("context_precision", "x", (*noise, CHUNKS[0]), reference=GOOD).value
-    assert first == 1.0
-    assert last == pytest.approx(1 / 3)
-    assert score("context_precision", "x", noise, reference=GOOD).value == 0.0
-    assert score("context_precision", "x", (CHUNKS[0], *noise)).value == 1.0
+    assert value("context_precision", "x", (CHUNKS[0], *noise), reference=GOOD) == 1.0
+    assert value("context_precision", "x", (*noise, CHUNKS[0]), reference=GOOD) == pytest.approx(1 / 3)
+    assert value("context_precision", "x", noise, reference=GOOD) == 0.0
+    assert value("context_precision", "x", (CHUNKS[0], *noise)) == 1.0
 
 
 def test_a_summary_is_held_against_its_source() -> None:
     """The source is the query, and its best sentence counts: what else it says changes little."""
     source = " ".join(CHUNKS)
-    good = score("summary_faithfulness_zs", GOOD, query=source).value
-    bad = score("summary_faithfulness_zs", BAD, query=source).value
-    assert good is not None
-    assert bad is not None
-    assert good > bad + 0.3
-    longer = score("summary_faithfulness_zs", GOOD, query=f"Bananas are yellow. {source} The sky was grey.").value
+    good = value("summary_faithfulness_zs", GOOD, query=source)
+    assert good > value("summary_faithfulness_zs", BAD, query=source) + 0.3
+    longer = value("summary_faithfulness_zs", GOOD, query=f"Bananas are yellow. {source} The sky was grey.")
     assert longer == pytest.approx(good, abs=0.05)
 
 

@@ -16,8 +16,6 @@ CONTEXT = (
     "The bicycle shop in Antwerp opened in 1987. It repairs gearboxes on Mondays and rents out bicycles from April to "
     "October. A repair takes two days and costs 40 euros."
 )
-
-
 DUTCH = "De fietsenwinkel herstelt elke maandag versnellingsbakken en verhuurt fietsen tot oktober."
 
 
@@ -34,12 +32,8 @@ def value(answer: str) -> float:
 
 
 def test_what_the_context_says_and_what_it_does_not() -> None:
-    copied = value("The shop repairs gearboxes on Mondays. A repair takes two days and costs 40 euros.")
-    invented = value(
-        "Call Jane Miller in Rotterdam before noon, she replaces gearboxes within 15 minutes for 99 dollars."
-    )
-    assert copied > 0.9
-    assert invented < 0.5
+    assert value("The shop repairs gearboxes on Mondays. A repair takes two days and costs 40 euros.") > 0.9
+    assert value("Call Jane Miller in Rotterdam before noon, she replaces gearboxes for 99 dollars.") < 0.5
 
 
 @pytest.mark.parametrize("new", ["75 euros", "40 euros, says Peter Janssen"])
@@ -65,11 +59,7 @@ def test_numbers_in_words_are_numbers() -> None:
         ("I could not find this in the documents.", (CONTEXT,), "refusal"),
         ("I hope this helps!", (CONTEXT,), NOT_APPLICABLE),
         ("The shop repairs gearboxes on Mondays.", ("  ",), NOT_APPLICABLE),
-        (
-            "De fietsenwinkel herstelt elke maandag versnellingsbakken en verhuurt fietsen tot oktober.",
-            (CONTEXT,),
-            NOT_APPLICABLE,
-        ),
+        (DUTCH, (CONTEXT,), NOT_APPLICABLE),
     ],
     ids=["refusal", "courtesy", "no text", "Dutch"],
 )
@@ -80,8 +70,7 @@ def test_what_cannot_be_judged(answer: str, chunks: tuple[str, ...], label: str)
 
 @pytest.mark.parametrize("answer", ["\ud800 lone surrogates are no text", "word " * 50_000, "123 " * 30])
 def test_odd_answers_do_not_break_it(answer: str) -> None:
-    found = scored(answer, CONTEXT)
-    assert found.error is None
+    assert scored(answer, CONTEXT).error is None
 
 
 @pytest.mark.process

@@ -10,12 +10,11 @@ from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import run
 from ragtrace.records import Score
-from ragtrace.settings import PHONE_REGIONS, Settings, for_evaluators, load
+from ragtrace.settings import Settings, for_evaluators, load
 from ragtrace.testing import make_trace
 
 
 def score(name: str, settings: Settings, **fields: Any) -> Score:
-    """The score of an evaluator with these settings."""
     ((only,),) = run(plugins.load(name, settings), [make_trace(**fields)])
     return only
 
@@ -48,12 +47,12 @@ def test_leaks_from_context_can_be_allowed_by_kind() -> None:
 
 
 def test_the_settings_reach_other_processes() -> None:
-    """Lists are read back from the environment as they were."""
-    settings = Settings(public_contacts=("acme.io", "+49 30 1"), leaks_from_context=("email",), phone_regions=("DE",))
-    again = load(environ=for_evaluators(settings))
-    assert again.public_contacts == ("acme.io", "+49 30 1")
-    assert (again.leaks_from_context, again.phone_regions) == (("email",), ("DE",))
-    assert load(environ=for_evaluators(Settings())).phone_regions == PHONE_REGIONS
+    """Lists and names of models are read back from the environment as they were."""
+    models = {"toxicity": "detoxify:original", "pii": "presidio", "embedding": "/models/version=3,a/e5"}
+    contacts = ("acme.io", "+49 30 1")
+    chosen = Settings(public_contacts=contacts, leaks_from_context=("email",), phone_regions=("DE",), models=models)
+    for settings in (chosen, Settings()):
+        assert load(environ=for_evaluators(settings)) == settings
 
 
 def test_a_region_that_is_none_is_refused() -> None:

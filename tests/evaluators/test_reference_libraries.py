@@ -17,13 +17,12 @@ from ragtrace.testing import make_trace
 WORDS = [
     "the", "pump", "is", "not", "covered", "for", "24", "months", "delivery", "filter", "It's", "e.g.", "(see)", ".",
 ]  # fmt: skip
-PAIRS = 1_000
 
 
 def pairs() -> list[tuple[str, str]]:
     chance = random.Random(7)
-    return [(" ".join(chance.choices(WORDS, k=chance.randint(1, 30))),
-             " ".join(chance.choices(WORDS, k=chance.randint(1, 30)))) for _ in range(PAIRS)]  # fmt: skip
+    texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 30))) for _ in range(2_000)]
+    return list(zip(texts[::2], texts[1::2], strict=True))
 
 
 def test_bleu_is_that_of_nltk() -> None:
@@ -92,8 +91,7 @@ def test_perplexity_is_the_exponential_of_the_models_own_loss(tiny: Path) -> Non
 
 
 def test_a_long_text_slides_through_the_window(tiny: Path) -> None:
-    """Each of the first 1,000 tokens is scored once, after as much of what is before them as the window holds; the
-    number of the others is said."""
+    """Each of the first 1,000 tokens is scored once, after what of the text before fits; the others are counted."""
     ours = TransformersModel(str(tiny))
     alone = likelihood(ours, "the pump is covered " * 700)
     assert (len(alone.logprobs), alone.cut, alone.unread) == (1_000, 0, 2_800 - 1 - 1_000)

@@ -18,7 +18,6 @@ from ragtrace.testing import ScriptedJudge, make_trace
 
 @pytest.fixture
 def judge() -> Iterator[ScriptedJudge]:
-    """A judge that answers the prompts of `judge` and of `sexism`."""
     fails = {"answer_fails": True, "context_fails": False, "reason": ""}
     scripted: Any = ScriptedJudge({"judge": {"verdict": True}, "sexism": fails})
     use_judge(scripted)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import plugins, semconv
-from ragtrace.base.rows import Row, read
 from ragtrace.capture.recorder import Recorder
 from ragtrace.evaluation import run
 from ragtrace.live.child_process import ProcessRunner
@@ -41,10 +38,8 @@ EDITS = [s for i in range(3) for s in (step("edit", {"line": i}, "ok"), step("te
 @pytest.mark.parametrize(
     "steps",
     [
-        pytest.param([step("search", "pump")], id="one call"),
         pytest.param(PAGES, id="pages"),
         pytest.param([*PAGES[:4], *([step("list", {"of": "pumps"})] * 2)], id="called twice"),
-        pytest.param(POLL, id="a poll whose results change"),
         pytest.param(WAITS, id="a poll with waits between"),
         pytest.param([*([step("status", {}, "pending")] * 8), step("status", {}, "done")], id="a poll that ends"),
         pytest.param([*([step("fetch", "u", "error: timeout")] * 3), step("fetch", "u", "ok")], id="retries that help"),
@@ -82,8 +77,7 @@ def test_circles_are_found(steps: list[Step]) -> None:
     """The same calls with the same results, exactly or nearly so, alone or in a cycle."""
     found = score(steps)
     assert found.label == "fail"
-    assert found.explanation is not None
-    assert "repeat earlier calls" in found.explanation
+    assert "repeat earlier calls" in (found.explanation or "")
 
 
 def test_the_value_grows_with_every_round() -> None:
@@ -100,8 +94,7 @@ def test_what_is_no_tool_call_is_an_error(steps: Any) -> None:
 
 @pytest.mark.parametrize("steps", [None, [], {}, 3, "search", [{"tool": "search", "args": "pump"}] * 9])
 def test_other_things_by_that_name_do_not_apply(steps: Any) -> None:
-    """An application's metadata may have its own `steps`, which are no tool calls; the pipeline counts as the evaluator
-    does."""
+    """An application's own `steps` are no tool calls; the pipeline counts as the evaluator does."""
     trace = make_trace(attributes={"steps": steps})
     ((result,),) = run(plugins.load("looping_tool_calls"), [trace])
     assert result.label == "not_applicable"
@@ -112,8 +105,7 @@ def test_all_calls_beyond_the_bound_are_named() -> None:
     """A thousand steps are read, and the explanation says that there were more."""
     found = score([step("list", {"page": i}) for i in range(1_001)])
     assert found.value == 0.0
-    assert found.explanation is not None
-    assert "first 1000 steps" in found.explanation
+    assert "first 1000 steps" in (found.explanation or "")
 
 
 JSON = st.recursive(
@@ -145,18 +137,6 @@ def test_calls_reach_the_evaluating_process() -> None:
     assert [s[0].label or s[0].error for s in found] == ["fail", "bad_steps", "not_applicable"]
 
 
-def test_a_file_may_have_calls(tmp_path: Path) -> None:
-    """`ragtrace eval` reads `steps` of a row."""
-    file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps({"query": "q", "answer": "a", "steps": CIRCLE}))
-    (row,) = read(file)
-    assert isinstance(row, Row)
-    assert row.trace.facts.steps == tuple(CIRCLE)
-
-
-# --- the recorder ----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def recorder(recorded: Recorded) -> Recorder:
     return Recorder(recorded.provider, consumer=recorded.consumer)
@@ -171,12 +151,15 @@ def called(recorder: Recorder, key: str, name: str, query: str | None, answer: s
 
 def test_the_recorder_gathers_calls(recorder: Recorder, recorded: Recorded) -> None:
     """In order, with what was asked and answered; a failure stands in the result's place."""
+    recorder.start("root", None, semconv.OP_WORKFLOW, "rag")
+    recorder.end("root")
+    assert recorded.traces[0].facts.steps == ()
     recorder.start("root", None, semconv.OP_AGENT, "agent")
     called(recorder, "a", "search", "pump", "none")
     called(recorder, "b", "fetch", None, error=TimeoutError())
     recorder.start("c", "root", semconv.OP_TOOL, "late")
     recorder.end("root")
-    assert list(recorded.traces[0].facts.steps) == [
+    assert list(recorded.traces[1].facts.steps) == [
         {"tool": "search", "args": "pump", "result": "none"},
         {"tool": "fetch", "args": "", "result": "error: TimeoutError"},
         {"tool": "late", "args": ""},
@@ -193,10 +176,3 @@ def test_what_is_gathered_is_bounded(recorder: Recorder, recorded: Recorded) -> 
     assert len(steps) == 200
     assert {len(s["args"]) for s in steps} == {len(s["result"]) for s in steps} == {500}
     assert len({s["args"] for s in steps}) == 200
-
-
-def test_without_calls_there_are_none(recorder: Recorder, recorded: Recorded) -> None:
-    """A request without tools has no steps."""
-    recorder.start("root", None, semconv.OP_WORKFLOW, "rag")
-    recorder.end("root")
-    assert recorded.traces[0].facts.steps == ()

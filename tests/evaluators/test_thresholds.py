@@ -31,8 +31,7 @@ def test_shipped_thresholds_are_those_of_the_rule(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_CLAIMS)
 def test_grounding_fails_few_good_answers(name: str) -> None:
-    """Their thresholds are those at which at most 5 % of the good rows fail, and at most 10 % of those written by hand,
-    for the version that was measured."""
+    """At their thresholds at most 5 % of the good rows fail, and at most 10 % of those written by hand."""
     check = plugins.load(name)
     assert (check.version, check.threshold) == (RECORD[name]["version"], RECORD[name]["by_rule"])
     assert RECORD[name]["good_failing"] <= 0.05

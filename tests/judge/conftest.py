@@ -11,6 +11,7 @@ import pytest
 from ragtrace import settings
 from ragtrace.evaluate.judge import Judge, client, use_judge
 from ragtrace.evaluate.judge.ledger import Ledger
+from ragtrace.testing import ScriptedJudge
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 
@@ -35,9 +36,20 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judge]:
             "model_prices": ("openai/judge=1/1", "openai/other=1/1"), "judge_max_tokens": 100, **options,
         }  # fmt: skip
         monkeypatch.setattr(client, "RETRIES", given.pop("retries", 1))
-        used = settings.load(given, environ={})
-        judge = Judge(used, store)
+        judge = Judge(settings.load(given, environ={}), store)
         use_judge(judge)
         return judge
 
     return make
+
+
+@pytest.fixture
+def scripted() -> Callable[..., Any]:
+    """Use a judge whose answers are written down."""
+
+    def use(**answers: Any) -> Any:
+        judge: Any = ScriptedJudge(answers)
+        use_judge(judge)
+        return judge
+
+    return use

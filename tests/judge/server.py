@@ -38,9 +38,27 @@ def send(handler: Handler, status: int, body: bytes, kind: str = "application/js
     handler.wfile.write(body)
 
 
+def begin(handler: Handler, length: int) -> None:
+    """The head of an answer of JSON."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", str(length))
+    handler.end_headers()
+
+
 def says(text: str | None, **more: Any) -> Behaviour:
     """A good completion with this text."""
     return lambda handler, _: send(handler, 200, json.dumps(completion(text, **more)).encode())
+
+
+def slowly(behaviour: Behaviour) -> Behaviour:
+    """The same, a tenth of a second later."""
+
+    def play(handler: Handler, body: dict[str, Any]) -> None:
+        time.sleep(0.1)
+        behaviour(handler, body)
+
+    return play
 
 
 def status(code: int, message: str = "no", **headers: str) -> Behaviour:
@@ -61,10 +79,7 @@ def hangs(handler: Handler, _: Any) -> None:
 
 def trickles(handler: Handler, _: Any) -> None:
     """A byte now and then, for ever."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", "100000")
-    handler.end_headers()
+    begin(handler, 100_000)
     for _i in range(300):
         handler.wfile.write(b" ")
         handler.wfile.flush()
@@ -73,10 +88,7 @@ def trickles(handler: Handler, _: Any) -> None:
 
 def never_ends(handler: Handler, _: Any) -> None:
     """A body without an end, as fast as it is read; at most a gigabyte."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(2**30))
-    handler.end_headers()
+    begin(handler, 2**30)
     for _i in range(2**14):
         handler.wfile.write(b" " * 2**16)
 
@@ -95,10 +107,7 @@ def unpacks_to_a_gigabyte(handler: Handler, _: Any) -> None:
 def breaks_off(handler: Handler, _: Any) -> None:
     """Half of a body."""
     body = json.dumps(completion('{"answer_fails": false, "reason": ""}')).encode()
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(len(body)))
-    handler.end_headers()
+    begin(handler, len(body))
     handler.wfile.write(body[: len(body) // 2])
     handler.wfile.flush()
     handler.connection.shutdown(socket.SHUT_RDWR)

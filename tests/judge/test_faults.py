@@ -51,9 +51,7 @@ def test_a_fault_is_an_error_and_never_a_score(fault: str, judging: Callable[...
     with s.serving(behaviour) as served:
         judging(served.url)
         ((score,),) = run(plugins.load("sexism"), [make_trace()])
-    assert score.error == reason, score.explanation
-    assert score.value is None
-    assert score.label is None
+    assert (score.error, score.value, score.label) == (reason, None, None), score.explanation
     assert len(served.requests) <= 6  # two tries, each in three forms where the first was never seen to work
 
 

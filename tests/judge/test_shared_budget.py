@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import multiprocessing
@@ -44,23 +45,18 @@ def ledger(url: str, limit: float = 1.0, **own: Any) -> Ledger:
 def spend_all(book: Ledger, nano: int = CENT) -> list[Reservation]:
     """The reservations until there is no room."""
     taken = []
-    while True:
-        try:
+    with contextlib.suppress(BudgetError):
+        while True:
             taken.append(book.reserve(nano, 60.0))
-        except BudgetError:
-            return taken
+    return taken
 
 
 def stored(server: RedisServer) -> dict[str, str]:
     """The fields of the one key in the server."""
-    client = redis.Redis.from_url(server.url, decode_responses=True)
-    (key,) = client.keys()
-    fields: dict[str, str] = client.hgetall(key)
-    client.close()
+    with redis.Redis.from_url(server.url, decode_responses=True) as client:
+        fields: dict[str, str] = client.hgetall(*client.keys())
     return fields
 
-
-# --- many processes ------------------------------------------------------------------------------
 
 PROCESSES = 8
 
@@ -81,8 +77,7 @@ def _ask(url: str, judge_url: str, number: int) -> None:
 
 @pytest.mark.long
 def test_eight_processes_and_a_judge_that_fails(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight processes with a budget of 2 dollars ask a judge that fails a third of the time, for 4.80 dollars: the
-    judge's own count is at most 2.00 and at least 1.90, and the server's sum is the same."""
+    """For 2 dollars eight processes ask a failing judge, for 4.80: it counts 1.90 to 2.00, as the server does."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     lock, dice, paid = threading.Lock(), random.Random(7), [0]
 
@@ -116,8 +111,7 @@ def _hold(url: str, reserved: Any) -> None:
 
 @pytest.mark.process
 def test_a_killed_workers_reservation_returns(redis_server: RedisServer) -> None:
-    """What a process killed with SIGKILL had set aside is there again when its request must have ended, and a question
-    that waits for room gets it."""
+    """It is there again when the killed process' request must have ended; a question that waits gets it."""
     context = multiprocessing.get_context("spawn")
     reserved = context.Event()
     holder = context.Process(target=_hold, args=(redis_server.url, reserved))
@@ -133,12 +127,8 @@ def test_a_killed_workers_reservation_returns(redis_server: RedisServer) -> None
     assert book.spent("hour") == pytest.approx(0.9)
 
 
-# --- one budget ----------------------------------------------------------------------------------
-
-
 def test_windows_limits_and_settlements(redis_server: RedisServer) -> None:
-    """What a request cost takes the place of what was set aside; the hour and the day are counted in one key; two names
-    are two budgets."""
+    """The cost replaces the reservation; hour and day are counted in one key; two names are two budgets."""
     book, other = ledger(redis_server.url), ledger(f"{redis_server.url}#other")
     reserved = book.reserve(50 * CENT, 60.0)
     with pytest.raises(BudgetError, match="of 1 US dollars a hour is used up") as caught:
@@ -154,8 +144,7 @@ def test_windows_limits_and_settlements(redis_server: RedisServer) -> None:
 
 
 def test_a_redelivered_trace_reserves_once(redis_server: RedisServer) -> None:
-    """A reservation with the id of an open one takes its place, also where nothing else has room; the settlement of the
-    first still counts, because that money was spent."""
+    """The same id takes the open one's place, also without room; the first settlement still counts: it was spent."""
     book = ledger(redis_server.url)
     first = book.reserve(60 * CENT, 60.0, id="score")
     second = ledger(redis_server.url).reserve(60 * CENT, 60.0, id="score")
@@ -166,8 +155,7 @@ def test_a_redelivered_trace_reserves_once(redis_server: RedisServer) -> None:
 
 
 def test_the_id_is_that_of_the_score(redis_server: RedisServer, judging: Callable[..., Judge]) -> None:
-    """While the judge is asked for a score of a trace, the id of the reservation follows from the trace, the evaluator
-    and the question: the same for the same trace, another for another trace with the same texts."""
+    """It follows from trace, evaluator and question: another trace with the same texts has another one."""
     ids = []
 
     def behaviour(handler: Any, body: Any) -> None:
@@ -189,27 +177,21 @@ def test_old_windows_and_reservations_are_removed(redis_server: RedisServer) -> 
     """The first request of an hour removes sums of days ago and reservations that nobody settled."""
     book = ledger(redis_server.url)
     book.reserve(CENT, 60.0)
-    client = redis.Redis.from_url(redis_server.url, decode_responses=True)
-    (key,) = client.keys()
-    (hour,) = (field for field in client.hkeys(key) if field.startswith("hour:"))
-    client.hdel(key, hour)
-    client.hset(key, "hour:3600", 5)
-    client.hset(key, "day:0", 5)
-    client.hset(key, "open:x", json.dumps({"owner": "y", "nano": 5, "expires": 1.0, "fields": ["hour:3600"]}))
+    (hour,) = (field for field in stored(redis_server) if field.startswith("hour:"))
+    never_settled = json.dumps({"owner": "y", "nano": 5, "expires": 1.0, "fields": ["hour:3600"]})
+    with redis.Redis.from_url(redis_server.url, decode_responses=True) as client:
+        (key,) = client.keys()
+        client.hdel(key, hour)
+        client.hset(key, mapping={"hour:3600": 5, "day:0": 5, "open:x": never_settled})
     ledger(redis_server.url).reserve(CENT, 60.0)
-    fields = client.hgetall(key)
-    client.close()
+    fields = stored(redis_server)
     assert {field.partition(":")[0] for field in fields} == {"hour", "day", "open"}
     assert len(fields) == 4
     assert fields[hour] == str(CENT)
 
 
-# --- no store ------------------------------------------------------------------------------------
-
-
 def test_without_the_store_nothing_is_spent(redis_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
-    """While the server is away, no request is paid for, and what was spent last is still known; when it is back, it is
-    asked again."""
+    """While the server is away no request is paid for, and the last sum is known; it is asked again when back."""
     book = ledger(redis_server.url)
     book.settle(book.reserve(40 * CENT, 60.0), 40 * CENT)
     redis_server.kill()
@@ -236,8 +218,7 @@ def test_settlements_wait_for_the_store(redis_server: RedisServer) -> None:
 
 
 def test_a_store_that_lost_its_data(redis_server: RedisServer) -> None:
-    """A server that comes back empty learns from the next process what had been spent: the budget does not begin
-    anew."""
+    """It learns from the next process what had been spent: the budget does not begin anew."""
     book = ledger(redis_server.url)
     book.settle(book.reserve(90 * CENT, 60.0), 90 * CENT)
     redis_server.kill()
@@ -249,13 +230,9 @@ def test_a_store_that_lost_its_data(redis_server: RedisServer) -> None:
 
 def test_a_key_of_another_kind_is_no_free_budget(redis_server: RedisServer) -> None:
     """Where the server answers with an error, that is a store that cannot be used: nothing is spent."""
-    client = redis.Redis.from_url(redis_server.url)
-    client.set("ragtrace:judge-budget:judge", "text")
-    client.close()
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.set("ragtrace:judge-budget:judge", "text")
     assert spend_all(ledger(redis_server.url)) == []
-
-
-# --- settings ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("url", ["http://:secret@host", "host:6379", "redis://", "redis:///0#x"])
@@ -267,8 +244,7 @@ def test_addresses_that_are_none(url: str, judging: Callable[..., Judge]) -> Non
 
 
 def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisServer) -> None:
-    """`ragtrace.init` hands the address to its evaluating process: two runtimes with money for three scores have three
-    between them."""
+    """Two runtimes of `ragtrace.init` with money for three scores have three between them."""
     captures = [Capture(), Capture()]
     with s.serving(s.says('{"claims": [{"claim": "a", "verdict": "supported"}]}', tokens=(100, 100))) as served:
         for number, capture in enumerate(captures):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtrace.errors import ModelError
 from ragtrace.evaluate import models
-from ragtrace.evaluate.models.answer_reader import Question, Reader, _parts, _windows, reader
+from ragtrace.evaluate.models.answer_reader import AnswerSupport, Question, Reader, _parts, _windows, reader
 from ragtrace.evaluate.models.evidence import QUESTION, Chunks, joined, passage, stems
 
 TABLE = "# Prices\n| ticket | price |\n|---|---|\n| day | 12 euros |\n| week | 40 euros |"
@@ -20,6 +21,15 @@ TABLE = "# Prices\n| ticket | price |\n|---|---|\n| day | 12 euros |\n| week | 4
 
 def chunks() -> Chunks:
     return reader().chunks
+
+
+def assessed(
+    question: str, answer: str, contexts: Sequence[str], spans: Sequence[tuple[int, int]] = ()
+) -> AnswerSupport:
+    """What the reader makes of an answer, as one statement or as those at `spans`."""
+    support = reader().assess(Question(question, answer, list(spans) or [(0, len(answer))], contexts))
+    assert support is not None
+    return support
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,52 +103,37 @@ def test_the_question_decides_between_look_alikes() -> None:
         "Model B: the filter is changed every 6 months. Its warranty lasts 36 months.",
     )
     answer = "The warranty lasts 36 months."
-    values = []
-    for model in ("B", "A"):
-        found = reader().assess(
-            Question(f"How long is the warranty of model {model}?", answer, [(0, len(answer))], contexts)
-        )
-        assert found is not None
-        values.append(found.statements[0])
-    assert values[0].supported > 0.6
-    assert values[1].supported < 0.4
-    assert values[1].contradicted > values[1].unsupported
+    right, wrong = (
+        assessed(f"How long is the warranty of model {model}?", answer, contexts).statements[0] for model in "BA"
+    )
+    assert right.supported > 0.6
+    assert wrong.supported < 0.4
+    assert wrong.contradicted > wrong.unsupported
 
 
 def test_wrong_words_are_whole_content_words() -> None:
     """And an answer that is supported has none."""
     context = "The shop opens at nine in the morning. It closes at five."
     right, wrong = "The shop opens at nine.", "The shop opens at ten."
-    (good,) = [reader().assess(Question("When does the shop open?", right, [(0, len(right))], [context]))]
-    (bad,) = [reader().assess(Question("When does the shop open?", wrong, [(0, len(wrong))], [context]))]
-    assert good is not None
-    assert bad is not None
-    assert good.statements[0].spans == ()
-    assert "ten" in [wrong[a:b] for a, b in bad.statements[0].spans]
+    assert assessed("When does the shop open?", right, [context]).statements[0].spans == ()
+    spans = assessed("When does the shop open?", wrong, [context]).statements[0].spans
+    assert "ten" in [wrong[a:b] for a, b in spans]
 
 
 def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
     """The others are read again without it."""
     context = "The pump is blue. Its warranty lasts 24 months. The filter is white."
     answer = "The pump is blue. Its warranty lasts 90 months. The filter is white."
-    statements = [(0, 17), (18, 47), (48, 68)]
-    found = reader().assess(Question("Tell me about the pump.", answer, statements, [context]))
-    assert found is not None
+    found = assessed("Tell me about the pump.", answer, [context], [(0, 17), (18, 47), (48, 68)])
     assert [s.supported > 0.5 for s in found.statements] == [True, False, True]
 
 
 def test_threads_share_a_reader() -> None:
     """What one thread asks does not change what another gets."""
-    context, answer = "The pump is blue.", "The pump is blue."
-    question = Question("", answer, [(0, len(answer))], [context])
-    alone = reader().assess(question)
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(reader().assess(question))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [alone] * 6
+    questions = [("", text, ["The pump is blue."]) for text in ("The pump is blue.", "The pump is red.")] * 4
+    alone = [assessed(*question) for question in questions[:2]] * 4
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda question: assessed(*question), questions)) == alone
 
 
 def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +151,7 @@ def test_a_long_answer_that_is_wrong_keeps_nobody_waiting(monkeypatch: pytest.Mo
     monkeypatch.setattr(reader(), "read", read := MagicMock(side_effect=reader().read))
     sentences = [f"The ferry to the island leaves at {number} and takes nine hours. " for number in range(100, 500)]
     spans = [(at, at + len(sentences[0])) for at in range(0, 400 * len(sentences[0]), len(sentences[0]))]
-    support = reader().assess(Question("When?", "".join(sentences), spans, ["The museum opens at ten."]))
-    assert support is not None
+    support = assessed("When?", "".join(sentences), ["The museum opens at ten."], spans)
     assert len(support.statements) == 400
     assert 50 < read.call_count < 64 + 80
     assert support.ungrounded > 0.5

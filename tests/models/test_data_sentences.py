@@ -39,21 +39,35 @@ def test_an_object_is_a_sentence(chunk: str) -> None:
     assert chunk[parts[0].start : parts[0].end].endswith("}")
 
 
+ADDRESSES = '{"from": {"address": {"city": "Rome"}}, "to": {"address": {"city": "Oslo"}, "days": [3, 4]}}'
+PROSE = ["a: 1; b: 2.", *["Prose."] * 25, "END"]
+
+
 @pytest.mark.parametrize(
     ("chunk", "texts"),
     [
+        # A block of `key: value` is a sentence, unless it is a dialogue; other lines stay as they are.
         ("| id | due_on |\n|---|---|\n| 7 | 2025-04 |", ["| id | due_on |", "|---|---|", "| 7 | 2025-04 |"]),
         (
-            "name: A\nspaces_free: 3\nopen: true\n\nname: B\nspaces_free: 0\nopen: false",
-            ["name: A; spaces free: 3; open: true.", "name: B; spaces free: 0; open: false."],
+            "name: A\nfree: 3\nopen: true\n\nname: B\nis_free: 0\nid: 7",
+            ["name: A; free: 3; open: true.", "name: B; is free: 0; id: 7."],
         ),
         ("Q: Is it open?\nA: Yes.\nQ: And now?\nA: No.", ["Q: Is it open?", "A: Yes.", "Q: And now?", "A: No."]),
         ("It opened on 2025-03-04.", ["It opened on 2025-03-04."]),
+        # A value has the keys of all objects around it, within a record; what is shown to a person is never empty.
+        (ADDRESSES, ["from address city: Rome; to address city: Oslo; to days: 3, 4."]),
+        ('[["id", "name"], ["1", "x"]] {"a": 1, "b": 2, "c": 3}', ["id, name.", "1, x.", "a: 1; b: 2; c: 3."]),
+        ('{"a": 1, "b": 2, "c": ' + "Prose. " * 25 + "END}", PROSE),
+        ('{"a": 1, "b": 2, "texts": ["' + "Prose. " * 25 + 'END"]}', PROSE),
     ],
 )
-def test_lines(chunk: str, texts: list[str]) -> None:
-    """A block of `key: value` is a sentence, unless it is a dialogue; other lines stay as they are."""
-    assert [part.text for part in divide(chunk)] == texts
+def test_a_value_keeps_its_keys_and_its_place(chunk: str, texts: list[str]) -> None:
+    """In lines, objects, lists and prose."""
+    parts = divide(chunk)
+    assert [part.text for part in parts] == texts
+    places = [chunk[part.start : part.end] for part in parts]
+    assert all(places)
+    assert all(place == text for place, text in zip(places, texts, strict=True) if text in ("Prose.", "END"))
 
 
 def test_records_in_records() -> None:
@@ -77,8 +91,7 @@ def test_long_values_are_prose() -> None:
 
 
 def test_a_chosen_value_brings_its_record() -> None:
-    """Of a long record that is read in parts, a part that is chosen has the first one, with the record's name, before
-    it; here neither question nor answer names the record."""
+    """With a part of a long record its first part is read, which has the record's name; nobody else names it."""
     between = {f"field{i}": f"word{i}" for i in range(120)}
     rows = [{"order_id": f"SO-{n}", **between, "carrier": f"X{n}Line"} for n in range(30, 50)]
     chunks = reader().chunks
@@ -96,25 +109,3 @@ def test_any_text_can_be_read(text: str, behind_data: bool) -> None:
     for number, part in enumerate(divide(chunk)):
         assert 0 <= part.start <= part.end <= len(chunk)
         assert part.parent is None or part.parent < number
-
-
-@pytest.mark.parametrize(
-    ("chunk", "texts"),
-    [
-        (
-            '{"from": {"address": {"city": "Rome"}}, "to": {"address": {"city": "Oslo"}, "days": [3, 4]}}',
-            ["from address city: Rome; to address city: Oslo; to days: 3, 4."],
-        ),
-        ('[["id", "name"], ["1", "x"]] {"a": 1, "b": 2, "c": 3}', ["id, name.", "1, x.", "a: 1; b: 2; c: 3."]),
-        ('{"a": 1, "b": 2, "c": ' + "Prose. " * 25 + "END}", ["a: 1; b: 2.", *["Prose."] * 25, "END"]),
-        ('{"a": 1, "b": 2, "texts": ["' + "Prose. " * 25 + 'END"]}', ["a: 1; b: 2.", *["Prose."] * 25, "END"]),
-    ],
-)  # fmt: skip
-def test_a_value_keeps_its_keys_and_its_place(chunk: str, texts: list[str]) -> None:
-    """Keys of all objects around it, within a record; what is shown to a person is never empty."""
-    parts = divide(chunk)
-    assert [part.text for part in parts] == texts
-    assert all(chunk[part.start : part.end] for part in parts)
-    assert all(
-        chunk[part.start : part.end] == part.text for part in parts if "Prose" in part.text or part.text == "END"
-    )

@@ -21,13 +21,16 @@ from ragtrace.records import Score
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
 
-for module in ("torch", "transformers", "sentence_transformers"):
+_, transformers, _ = (
     pytest.importorskip(module, reason=f"{module} is not installed: pip install 'ragtrace-otel[sentence-transformers]'")
+    for module in ("torch", "transformers", "sentence_transformers")
+)
 
 QUERY = "How long is the pump covered?"
 CHUNKS = ("The pump is covered for 24 months.", "Filters are not covered.")
 ANSWER = "The pump is covered for 24 months. Filters are covered, too."
 LABELS = {0: "supported", 1: "hallucinated"}
+TINY = {"vocab_size": 30_522, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
 
 
 @pytest.fixture
@@ -37,11 +40,6 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     library = importlib.import_module("torch")
     library.manual_seed(7)
     return library
-
-
-@pytest.fixture
-def transformers() -> Any:
-    return importlib.import_module("transformers")
 
 
 def judged(folder: str, **fields: Any) -> Score:
@@ -57,40 +55,32 @@ def save(folder: Path, model: Any, tokenizer: Any) -> str:
     return str(folder)
 
 
-def bert_tokenizer(transformers: Any, tokens: int) -> Any:
+def bert_tokenizer(tokens: int) -> Any:
     return transformers.BertTokenizerFast(vocab=str(model_file("vocabulary")), model_max_length=tokens)
 
 
-# --- LettuceDetect --------------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["ModernBert", "Bert"])
-def classifier(request: pytest.FixtureRequest, tmp_path: Path, torch: Any, transformers: Any) -> Callable[..., str]:
+def classifier(request: pytest.FixtureRequest, tmp_path: Path, torch: Any) -> Callable[..., str]:
     """Makes a token classifier in a folder."""
 
     def make(names: dict[int, str] = LABELS, tokens: int = 256) -> str:
+        named = {"num_labels": len(names), "id2label": names, "label2id": {name: i for i, name in names.items()}}
         config = getattr(transformers, f"{request.param}Config")(
-            vocab_size=30_522,
-            hidden_size=16,
+            **TINY,
             num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=16,
             max_position_embeddings=tokens,
             pad_token_id=0,
             initializer_range=1.0,
-            num_labels=len(names),
-            id2label=names,
-            label2id={name: i for i, name in names.items()},
+            **named,
         )
         model = getattr(transformers, f"{request.param}ForTokenClassification")(config)
-        return save(tmp_path / f"{len(names)}-{tokens}", model, bert_tokenizer(transformers, tokens))
+        return save(tmp_path / f"{len(names)}-{tokens}", model, bert_tokenizer(tokens))
 
     return make
 
 
-def test_a_token_classifier(classifier: Callable[..., str], torch: Any, transformers: Any) -> None:
-    """The value is 1 minus the greatest probability of the second label over the tokens of the answer, which follow the
-    prompt of LettuceDetect; without a question, its prompt for summaries."""
+def test_a_token_classifier(classifier: Callable[..., str], torch: Any) -> None:
+    """1 minus the greatest probability of the second label over the answer's tokens, after LettuceDetect's prompt."""
     folder = classifier()
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -137,32 +127,20 @@ def test_a_token_classifier_with_other_labels(classifier: Callable[..., str]) ->
     assert "b-per" in (score.explanation or "")
 
 
-# --- MiniCheck ------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def t5(tmp_path: Path, torch: Any, transformers: Any) -> str:
+def t5(tmp_path: Path, torch: Any) -> str:
     """A tiny T5 whose vocabulary has "▁" and "▁1" where the true one has them: at 3 and 209."""
     letters = [chr(c) for c in range(32, 127) if chr(c) != " "]
     vocabulary = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0), *((c, -5.0) for c in letters)]
     vocabulary += [(f"filler{i}", -9.0) for i in range(209 - len(vocabulary))] + [("▁1", -1.0)]
     tokenizer = transformers.T5Tokenizer(vocab=vocabulary)
-    config = transformers.T5Config(
-        vocab_size=len(tokenizer),
-        d_model=16,
-        d_kv=8,
-        d_ff=16,
-        num_layers=1,
-        num_heads=2,
-        initializer_factor=3.0,
-        decoder_start_token_id=0,
-    )
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": len(tokenizer)}
+    config = transformers.T5Config(**sizes, initializer_factor=3.0, decoder_start_token_id=0)
     return save(tmp_path / "t5", transformers.T5ForConditionalGeneration(config), tokenizer)
 
 
-def test_minicheck_t5(t5: str, torch: Any, transformers: Any) -> None:
-    """Each sentence has the probability of the token 209 against the token 3 at the decoder's first place; the sentence
-    that is supported least counts."""
+def test_minicheck_t5(t5: str, torch: Any) -> None:
+    """The probability of token 209 against 3 at the decoder's first place; the least supported sentence counts."""
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(t5).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(t5)
     expected = []
@@ -180,23 +158,17 @@ def test_minicheck_t5(t5: str, torch: Any, transformers: Any) -> None:
 
 
 @pytest.fixture
-def llama(tmp_path: Path, torch: Any, transformers: Any) -> Callable[..., str]:
+def llama(tmp_path: Path, torch: Any) -> Callable[..., str]:
     """Makes a tiny chat model that is inclined to say yes."""
 
     def make(template: bool = True) -> str:
-        tokenizer = bert_tokenizer(transformers, 512)
+        tokenizer = bert_tokenizer(512)
         tokenizer.eos_token = "[SEP]"
         if template:
             tokenizer.chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
-        config = transformers.LlamaConfig(
-            vocab_size=30_522,
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=16,
-            max_position_embeddings=512,
-            initializer_range=0.05,  # so small that the last token says most: the model says yes after any text
-        )
+        # The range is so small that the last token says most: the model says yes after any text.
+        sizes = {"num_hidden_layers": 1, "max_position_embeddings": 512, "initializer_range": 0.05}
+        config = transformers.LlamaConfig(**TINY, **sizes)
         torch.manual_seed(1)
         model = transformers.LlamaForCausalLM(config)
         with torch.no_grad():
@@ -209,9 +181,8 @@ def llama(tmp_path: Path, torch: Any, transformers: Any) -> Callable[..., str]:
     return make
 
 
-def test_minicheck_chat(llama: Callable[..., str], torch: Any, transformers: Any) -> None:
-    """Each sentence has the probability of Yes among the five likeliest first tokens of the chat model's answer to
-    MiniCheck's prompt."""
+def test_minicheck_chat(llama: Callable[..., str], torch: Any) -> None:
+    """The probability of Yes among the five likeliest first tokens after MiniCheck's prompt, for each sentence."""
     folder = llama()
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,7 @@ from ragtrace.evaluate.models.products import product
 def test_vectors_are_unit_rows_and_mean_something() -> None:
     """A paraphrase is close, another subject is not, and each row has length 1."""
     vectors = OnnxEmbedder().embed(["How do I reset the pump?", "Resetting the pump", "Cats like to sleep."])
-    assert vectors.shape == (3, 384)
-    assert vectors.dtype == np.float32
+    assert (vectors.shape, vectors.dtype) == ((3, 384), np.float32)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.7
     assert vectors[0] @ vectors[2] < 0.3
@@ -77,18 +76,13 @@ def test_the_cache_is_bounded() -> None:
     assert inner.asked == ["b"]
 
 
-def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_loaded_once_for_all_threads() -> None:
     """Threads that ask at the same time get one embedder."""
     made = []
     lazy = Lazy(lambda: made.append(1) or object())
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(lazy.get())) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 1
-    assert len(set(map(id, found))) == 1
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: lazy.get(), range(8)))
+    assert len(made) == len(set(map(id, found))) == 1
 
 
 def test_an_altered_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +154,7 @@ def test_nothing_is_fetched() -> None:
 
 
 def test_texts_of_like_length_are_encoded_together() -> None:
-    """A run of the model has texts of nearly the same length: at most eight, and at most 512 word pieces with the
-    padding; a longer text has a run of its own, and no text is left out."""
+    """At most eight texts and 512 word pieces with padding are a run; longer ones run alone; none is left out."""
     lengths = [10] * 10 + [200, 200, 40, 512, 600]
     divided = runs(lengths)
     assert sorted(i for rows in divided for i in rows) == list(range(len(lengths)))

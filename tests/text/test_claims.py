@@ -10,6 +10,11 @@ from ragtrace.text.claims import claims, read
 from tests.row_files import rows
 
 
+def kinds(answer: str) -> list[str]:
+    """What the parts of an answer do."""
+    return [statement.kind for statement in read(answer).statements]
+
+
 def claimed(answer: str) -> list[str]:
     """The claims' texts, without what is blanked."""
     reading = read(answer)
@@ -22,7 +27,6 @@ def test_the_names_of_columns_claim_nothing(rule: str) -> None:
     edge = "|" if rule.startswith("|") else ""
     rows = [f"{edge} {row} {edge}".strip() for row in ("Item | Kept for", "Invoices | 10 years", "Logs | 90 days")]
     assert claimed("\n".join([rows[0], rule, *rows[1:]])) == rows[1:]
-    assert claimed("The pump is blue.\n---\nThe valve is red.") == ["The pump is blue.", "The valve is red."]
 
 
 @pytest.mark.parametrize(("answer", "claim"), rows(__file__, "a_fact_is_a_claim_whatever_the_sentence_begins_with"))
@@ -41,8 +45,10 @@ def test_dress_makes_no_claim_of_its_own(answer: str) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        "See document [2].",
+        "",
+        "?",
         "[1]",
+        "See document [2].",
         "Sources: manual.pdf",
         "I'm an AI assistant.",
         "Goodbye, have a great day!",
@@ -54,16 +60,43 @@ def test_dress_alone_claims_nothing(answer: str) -> None:
     assert claims(answer) == []
 
 
-@pytest.mark.parametrize(("answer", "kinds"), rows(__file__, "what_an_abstaining_answer_states_beside_is_a_claim"))
-def test_what_an_abstaining_answer_states_beside_is_a_claim(answer: str, kinds: list[str]) -> None:
-    """Only the clause that abstains, where else to ask and what the passages are about are taken out."""
-    assert [s.kind for s in read(answer).statements] == kinds
+OF_ONE_KIND = {
+    "abstentions_in_other_languages": "abstention",
+    "negated_facts_in_other_languages_are_claims": "claim",
+}
+KINDS: list[tuple[str, list[str]]] = [
+    *rows(__file__, "what_an_abstaining_answer_states_beside_is_a_claim"),
+    *((answer, [kind]) for test, kind in OF_ONE_KIND.items() for answer in rows(__file__, test)),
+    ('"I do not know the reason."', ["abstention"]),
+    ("N/A", ["abstention"]),
+    ("---", ["code"]),
+    ("No! The documents do not say whether guests may stay.", ["claim", "abstention"]),
+]
 
 
-REDIRECTS = rows(__file__, "redirects")
+@pytest.mark.parametrize(("answer", "expected"), KINDS)
+def test_what_an_abstaining_answer_states_beside_is_a_claim(answer: str, expected: list[str]) -> None:
+    """Only what abstains, where else to ask and what the passages are about is taken out, in eight languages."""
+    assert kinds(answer) == expected
 
 
-@pytest.mark.parametrize("redirect", REDIRECTS)
+@pytest.mark.parametrize(
+    "text",
+    rows(__file__, "what_somebody_else_said_is_no_abstention") + rows(__file__, "a_negative_fact_is_no_abstention"),
+)
+def test_a_negative_fact_is_no_abstention(text: str) -> None:
+    """Insurance, privacy and contracts are full of them, and so is what a program or somebody else said."""
+    assert "claim" in kinds(text)
+
+
+@pytest.mark.parametrize("text", rows(__file__, "an_abstention_is_one"))
+def test_an_abstention_is_one(text: str) -> None:
+    """What is lacking is knowledge, or the speaker declines."""
+    assert "abstention" in kinds(text)
+    assert "claim" not in kinds(text)
+
+
+@pytest.mark.parametrize("redirect", rows(__file__, "redirects"))
 def test_where_else_to_ask_is_no_claim_after_an_abstention(redirect: str) -> None:
     """A redirect states no fact; without an abstention the sentence is an instruction."""
     assert claimed(f"I couldn't find any information about this. {redirect}") == []
@@ -77,24 +110,6 @@ def test_an_invented_fact_stays_a_claim_behind_an_abstention(invented: str) -> N
         assert claimed(f"{start} {invented}")
 
 
-def test_an_entry_that_says_that_there_is_none_abstains() -> None:
-    """ "N/A" has no word of two letters, and is still no code."""
-    assert [s.kind for s in read("N/A").statements] == ["abstention"]
-    assert [s.kind for s in read("---").statements] == ["code"]
-
-
-@pytest.mark.parametrize("answer", rows(__file__, "abstentions_in_other_languages"))
-def test_abstentions_in_other_languages(answer: str) -> None:
-    """German, French, Spanish, Italian, Portuguese, Dutch, Chinese and Japanese phrases are known."""
-    assert [s.kind for s in read(answer).statements] == ["abstention"]
-
-
-@pytest.mark.parametrize("answer", rows(__file__, "negated_facts_in_other_languages_are_claims"))
-def test_negated_facts_in_other_languages_are_claims(answer: str) -> None:
-    """A rule that forbids something is no abstention."""
-    assert [s.kind for s in read(answer).statements] == ["claim"]
-
-
 DRESSED = st.lists(
     st.sampled_from(
         ["[1]", "(source 2)", "Source: a.pdf", "According to the text,", "I'm sorry,", "Sure:", "\n", "I do not know",
@@ -104,7 +119,7 @@ DRESSED = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(DRESSED)
+@given(DRESSED | st.text(max_size=300))
 def test_a_reading_keeps_every_place(answer: str) -> None:
     """The blanked text is as long as the answer, differs from it only by spaces, and statements are in order."""
     reading = read(answer)
@@ -130,22 +145,47 @@ def test_the_models_read_no_stars(answer: str, text: str) -> None:
     assert read(answer).text == text
 
 
-@pytest.mark.parametrize("answer", ["## Opening hours", "**Opening hours**", "**Missing items:**"])
-def test_a_short_title_claims_nothing(answer: str) -> None:
-    """A word that ends like a verb makes no title a claim."""
-    assert claimed(f"{answer}\n- The shop opens at 9 am.") == ["- The shop opens at 9 am."]
+CLAIMS = {
+    # A line between sentences is no rule of a table.
+    "The pump is blue.\n---\nThe valve is red.": ["The pump is blue.", "The valve is red."],
+    # A word that ends like a verb makes no title a claim; a bold text with a verb or the end of a sentence is one.
+    "## Opening hours\n- The shop opens at 9 am.": ["- The shop opens at 9 am."],
+    "**Opening hours**\n- The shop opens at 9 am.": ["- The shop opens at 9 am."],
+    "**Missing items:**\n- The shop opens at 9 am.": ["- The shop opens at 9 am."],
+    "**Dogs are welcome**": ["Dogs are welcome"],
+    "**Smoking allowed.**": ["Smoking allowed."],
+    # Good wishes at the end of a letter claim nothing, with or without what they are for.
+    "The desk opens at 9 am. All the best for your new role!": ["The desk opens at 9 am."],
+    "The desk opens at 9 am. All the best,": ["The desk opens at 9 am."],
+    # A wrong item of a list is not hidden by the right ones beside it.
+    "<ul><li>Refunds take two weeks</li><li>Shipping is free</li></ul>": ["Refunds take two weeks", "Shipping is free"],
+    # A line behind a repeated mark is a source only where it has neither a verb nor an amount.
+    "Refunds take a week [1].\n\n[1] The fee is 5 euros.": ["Refunds take a week .", "The fee is 5 euros."],
+    "[1] Open the lid\n[2] Press the button": ["Open the lid", "Press the button"],
+    # A short answer to the question is one statement with its explanation, unless it says more or has none.
+    "Yes.": ["Yes."],
+    "Yes. Is that all?": ["Yes."],
+    "Yes, guests may stay. They pay 9 euros.": ["Yes, guests may stay.", "They pay 9 euros."],
+    "Guests may stay here. They pay 9 euros.": ["Guests may stay here.", "They pay 9 euros."],
+    "Both models are red. Each costs 9 euros.": ["Both models are red.", "Each costs 9 euros."],
+    "Yes, for 60 months. The pump weighs 9 kg.": ["Yes, for 60 months.", "The pump weighs 9 kg."],
+}
 
 
-def test_a_bold_sentence_claims() -> None:
-    """Where it has a verb or ends like a sentence."""
-    assert claimed("**Dogs are welcome**") == ["Dogs are welcome"]
-    assert claimed("**Smoking allowed.**") == ["Smoking allowed."]
+@pytest.mark.parametrize(("answer", "expected"), CLAIMS.items())
+def test_claims(answer: str, expected: list[str]) -> None:
+    """Titles, wishes, lists, notes and short answers."""
+    assert claimed(answer) == expected
 
 
-def test_good_wishes_claim_nothing() -> None:
-    """At the end of a letter, with or without what they are for."""
-    assert claimed("The desk opens at 9 am. All the best for your new role!") == ["The desk opens at 9 am."]
-    assert claimed("The desk opens at 9 am. All the best,") == ["The desk opens at 9 am."]
+@pytest.mark.parametrize(
+    "short", ["Yes.", "No!", "**Yes.**", "No, they aren't.", "Partly.", "Not quite.", "It depends.", "Ja.", "Sí,"]
+)
+def test_a_short_answer_is_one_statement_with_its_explanation(short: str) -> None:
+    """The sentence behind it explains it; the next one does not."""
+    answer = f"{short} Guests may stay for three nights. Breakfast costs 9 euros."
+    statements = [answer[s.start : s.end].strip() for s in claims(answer)]
+    assert statements == [f"{short} Guests may stay for three nights.", "Breakfast costs 9 euros."]
 
 
 @pytest.mark.parametrize(("answer", "claim"), rows(__file__, "a_careful_statement_is_a_claim"))
@@ -171,18 +211,6 @@ def test_letters_markup_and_titles_are_no_part_of_a_claim(answer: str) -> None:
 def test_what_only_looks_like_markup_stays(answer: str) -> None:
     """Facts in brackets, code and the words of a greeting are claims."""
     assert " ".join(claimed(answer)) in (answer, answer.replace("\n", " "), answer.removeprefix("Thanks,\n"))
-
-
-def test_items_of_an_html_list_are_claims_of_their_own() -> None:
-    """A wrong item is not hidden by the right ones beside it."""
-    answer = "<ul><li>Refunds take two weeks</li><li>Shipping is free</li></ul>"
-    assert claimed(answer) == ["Refunds take two weeks", "Shipping is free"]
-
-
-def test_a_note_that_states_a_fact_is_a_claim() -> None:
-    """A line behind a repeated mark is a source only where it has neither a verb nor an amount."""
-    assert claimed("Refunds take a week [1].\n\n[1] The fee is 5 euros.")[1] == "The fee is 5 euros."
-    assert claimed("[1] Open the lid\n[2] Press the button") == ["Open the lid", "Press the button"]
 
 
 def test_base64_is_read_as_far_as_prose_of_the_same_cost() -> None:

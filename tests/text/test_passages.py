@@ -30,10 +30,8 @@ def test_a_list_is_one_passage(text: str) -> None:
 def test_sentences_stay_apart() -> None:
     """Prose, and prose beside a list, is cut into sentences."""
     assert pieces("The lid is blue. The filter is white.") == ["The lid is blue.", "The filter is white."]
-    text = "The filter is white.\nYou need:\n- a brush\n- warm water\n\nThe lid is blue and needs no care at all."
-    assert pieces(text) == [
-        "The filter is white.", "You need:\n- a brush\n- warm water", "The lid is blue and needs no care at all.",
-    ]  # fmt: skip
+    texts = ["The filter is white.", "You need:\n- a brush\n- warm water", "The lid is blue and needs no care at all."]
+    assert pieces("{}\n{}\n\n{}".format(*texts)) == texts
 
 
 def test_a_long_list_is_cut() -> None:

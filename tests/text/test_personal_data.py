@@ -22,8 +22,7 @@ ROWS = [json.loads(line) for line in Path(__file__).with_name("privacy_rows.json
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"][:40])
 def test_row(row: dict[str, Any]) -> None:
-    """What is reported of a text, and what its mask hides, in seven languages, commands, code and tables; and what only
-    looks like it."""
+    """What is reported of a text, and what its mask hides, in seven languages; and what only looks like it."""
     text = row["text"]
     matches = sorted(find_personal_data(text) + find_secrets(text), key=lambda match: (match.start, match.kind))
     assert [[match.kind, text[match.start : match.end]] for match in matches] == row["reported"]
@@ -44,10 +43,9 @@ KEY = "AKIA" + "Q3EGRIP7NZX2LJ5M"
 RANDOM = "u7Gq0zXw" + "4LkT9sVb2NfJ6RyC"
 
 
-# --- what is reported is masked ---------------------------------------------------------------------------------------
-
 _B64 = "MIIEpAIBAAKCAQEAu7Gq0zXw4LkT9sVb2NfJ6RyC"
 _HEX = "0a9f31c77b2e4d58"
+_SEED_PHRASE = "ripple dog lamp onion cactus venture glove orbit salad mimic tunnel wedding'"
 ITEMS = {
     "private_key": tuple(
         f"-----BEGIN {label}-----\n{_B64}\n{_B64}\n-----END {label}-----"
@@ -71,11 +69,7 @@ ITEMS = {
     "basic_login": ("Authorization: Basic YW5uYTpTb21tZXIyMDI0IQ==",),
     "command_login": ("curl -u anna:winterreise",),
     "otp_secret": ("otpauth://totp/Shop:anna?secret=NB2W45DFOIZA4YLB", "2FA setup key KVKFKRCPNZQUYMLX"),
-    "code": (
-        "recovery codes 8f3a-92bd, 11c2-77de",
-        "PIN: 4821",
-        "seed phrase '" + "ripple dog lamp onion cactus venture glove orbit salad mimic tunnel wedding'",
-    ),
+    "code": ("recovery codes 8f3a-92bd, 11c2-77de", "PIN: 4821", "seed phrase '" + _SEED_PHRASE),
     "slack_webhook": ("hooks.slack.com/services/T0AB12CD3/B0AB12CD3/" + RANDOM,),
     "google_key": ("AIza" + (RANDOM * 2)[:35],),
     "stripe_key": ("sk_live_" + RANDOM,),
@@ -88,10 +82,7 @@ ITEMS = {
     "shopify_token": ("shpat_" + _HEX * 2,),
     "square_token": ("EAAA" + RANDOM,),
     "prefixed_token": ("glsa_" + RANDOM, "vault:v1:" + RANDOM, "xai-" + RANDOM),
-    "jwt": (
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0MiJ9.x7k2m9qAbCdEfGh",
-        "ey" + "a" * 12 + ".ey" + "b" * 10 + "." + "c" * 10,
-    ),
+    "jwt": ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0MiJ9.x7k2m9qAbCdEfGh", f"ey{'a' * 12}.ey{'b' * 10}.{'c' * 10}"),
     "windows_key": ("VK7JG-NPHTM-C97JM-9MPGT-3V66T",),
     "url_password": ("postgres://app:s3cr3tPw@db.internal/x",),
     "assigned_secret": (
@@ -122,13 +113,7 @@ ITEMS = {
     "credit_card": ("4111 1111 1111 1111", "378282246310005"),
     "us_ssn": ("219-09-9999",),
     "ip_address": ("84.137.22.91", "2a02:8108:8ac0:1f00:9c3d:1b2a:77aa:4410"),
-    "phone": (
-        "call 555-1234 ext. 9",
-        "Fax: 259.735.7502x459",
-        "+41 (0)96 471 07 95",
-        "+1 650-253-0000",
-        "call 1417743",
-    ),
+    "phone": ("call 555-1234 ext. 9", "Fax: 259.735.7502x459", "+41 (0)96 471 07 95", "call 1417743"),
 }
 """For each kind that is reported: items of it."""
 _GLUE = st.sampled_from([*'   \n()":/-_.xé0+', ". ", ", ", "; ", "word ", "2024 "])
@@ -147,13 +132,10 @@ def test_an_item_is_reported_and_gone_from_the_masked_text(kind: str, item: str)
     """Each item, in a sentence, is reported under its kind; none of its words is in the masked text."""
     text = f"It is here: {item} and nowhere else."
     (match,) = [m for m in find_personal_data(text) + find_secrets(text) if m.kind == kind]
-    masked = mask_pii(text)
-    assert text[match.start : match.end] not in masked
+    secret, masked = text[match.start : match.end], mask_pii(text)
+    assert [piece for piece in (secret, *re.findall(r"\w{4,}", secret)) if piece in masked] == []
     assert masked.startswith("It is here: ")
     assert masked.endswith(" and nowhere else.")
-    secret = text[match.start : match.end]
-    for piece in re.findall(r"\w{4,}", secret):
-        assert piece not in masked, piece
 
 
 @given(_PLANTED)
@@ -175,7 +157,7 @@ def test_a_masked_text_holds_nothing_to_report_or_to_mask(text: str) -> None:
     assert find_personal_data(masked) + find_secrets(masked) == []
 
 
-@pytest.mark.parametrize("length", [201, 500, 5_000])
+@pytest.mark.parametrize("length", [201, 5_000])
 def test_the_rest_of_a_long_secret_is_masked(length: int) -> None:
     """A token that is longer than its pattern reads leaves no tail."""
     masked = mask_pii(f"token={(RANDOM * length)[:length]}, and xoxb-1{(RANDOM * length)[:length]} too")
@@ -192,15 +174,6 @@ def test_a_certificate_is_masked_but_not_reported() -> None:
 def test_masks_read_the_whole_text() -> None:
     """What comes after the 200,000 characters that the checks search is masked, too."""
     assert "acme" not in mask_pii("word " * 60_000 + "jane.doe@acme.io")
-
-
-@pytest.mark.parametrize("text", ["x" * 100_000, "1" * 100_000, "key=" * 25_000, "a@" * 50_000, "-----BEGIN " * 9_000,
-                                  "12 " * 40_000, "xoxb-" * 20_000, "token " * 17_000, "AB12" * 25_000,
-                                  "\\" * 100_000, "_" * 100_000, "_session" * 12_000, "%C3%A9" * 16_000])  # fmt: skip
-def test_masking_ends_on_long_repetitions(text: str) -> None:
-    """Texts that make careless patterns take quadratic time are masked before the test's time is up."""
-    masked, places = mask_pii_at(text, [0, len(text)])
-    assert places[len(text)] == len(masked)
 
 
 def test_a_series_makes_an_example_of_a_value_that_has_little_else() -> None:
@@ -247,8 +220,13 @@ def test_public_contacts_are_recognised_however_they_are_written(item: str, publ
 @pytest.mark.parametrize("text", ["passport 12 " * 9_000, "DNI 12345678Z " * 7_000, "password is " * 9_000,
                                   "0123 456 789 " * 8_000, "lives at 1 Elm Ash " * 5_000, "a:b:" * 25_000,
                                   "recovery code 1a2b 3c4d " * 4_000, "login: a/" * 6_000, "mysql -p" * 7_000,
-                                  "1234 is your " * 5_000])  # fmt: skip
-def test_searching_ends_on_long_repetitions(text: str) -> None:
-    """Labels and numbers without end are searched before the test's time is up, and what is there is found once."""
+                                  "1234 is your " * 5_000, "x" * 100_000, "1" * 100_000, "key=" * 25_000,
+                                  "a@" * 50_000, "-----BEGIN " * 9_000, "12 " * 40_000, "xoxb-" * 20_000,
+                                  "token " * 17_000, "AB12" * 25_000, "\\" * 100_000, "_" * 100_000,
+                                  "_session" * 12_000, "%C3%A9" * 16_000])  # fmt: skip
+def test_long_repetitions_are_read_once(text: str) -> None:
+    """They are searched and masked before the test's time is up, and what is there is found once."""
     for matches in (find_personal_data(text), find_secrets(text)):
         assert all(a.end <= b.start for a, b in pairwise(matches))
+    masked, places = mask_pii_at(text, [0, len(text)])
+    assert places[len(text)] == len(masked)
