@@ -1,4 +1,4 @@
-"""What an application can do with LlamaIndex, one function a case. Nothing here knows of any tracer, so that the same
+"""What an application can do with LlamaIndex, as a table of cases. Nothing here knows of any tracer, so that the same
 cases can be run under other tracing libraries."""
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core import StorageContext, VectorStoreIndex, chat_engine
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.chat_engine import (
-    CondensePlusContextChatEngine,
-    CondenseQuestionChatEngine,
-    ContextChatEngine,
-    SimpleChatEngine,
-)
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import ChatMessage, ChatResponse, CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
@@ -71,12 +65,8 @@ class Speaker(CustomLLM):
         return LLMMetadata(model_name=self.model)
 
     def _response(self, text: str, delta: str | None = None) -> CompletionResponse:
-        raw = {
-            "id": "reply-1",
-            "model": "speaker-1-0613",
-            "usage": {"prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47},
-            "choices": [{"finish_reason": "stop"}],
-        }
+        usage = {"prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47}
+        raw = {"id": "reply-1", "model": "speaker-1-0613", "usage": usage, "choices": [{"finish_reason": "stop"}]}
         return CompletionResponse(text=text, delta=delta, raw=raw)
 
     @llm_completion_callback()
@@ -112,17 +102,10 @@ class Reasoner(Speaker):
 
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
-        asked = "Observation:" in prompt.rsplit("## Current Conversation", maxsplit=1)[-1]
-        said = (
-            f"Thought: I can answer without using any more tools.\nAnswer: {ANSWER}"
-            if asked
-            else f'Thought: I need a tool.\nAction: {self.tool}\nAction Input: {{"input": "pump cover"}}'
-        )
-
-        def whole() -> Iterator[CompletionResponse]:
-            yield self._response(said, said)
-
-        return whole()
+        said = f'Thought: I need a tool.\nAction: {self.tool}\nAction Input: {{"input": "pump cover"}}'
+        if "Observation:" in prompt.rsplit("## Current Conversation", maxsplit=1)[-1]:
+            said = f"Thought: I can answer without using any more tools.\nAnswer: {ANSWER}"
+        return (self._response(text, text) for text in [said])
 
 
 class Caller(FunctionCallingLLM):
@@ -149,10 +132,7 @@ class Caller(FunctionCallingLLM):
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Iterator[ChatResponse]:
-        def whole() -> Iterator[ChatResponse]:
-            yield self._say(messages)
-
-        return whole()
+        return (reply for reply in [self._say(messages)])
 
     @llm_chat_callback()
     async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> AsyncIterator[ChatResponse]:
@@ -161,28 +141,15 @@ class Caller(FunctionCallingLLM):
 
         return whole()
 
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         raise AssertionError("this model is asked by chat alone")
 
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
-        raise AssertionError("this model is asked by chat alone")
+    stream_complete = acomplete = astream_complete = complete
 
-    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        raise AssertionError("this model is asked by chat alone")
-
-    async def astream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> AsyncIterator[CompletionResponse]:
-        raise AssertionError("this model is asked by chat alone")
-
-    def _prepare_chat_with_tools(
-        self, tools: Any, user_msg: Any = None, chat_history: Any = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    def _prepare_chat_with_tools(self, tools: Any, user_msg: Any = None, chat_history: Any = None, **_: Any) -> Any:
         return {"messages": list(chat_history or [])}
 
-    def get_tool_calls_from_response(
-        self, response: ChatResponse, error_on_no_tool_call: bool = True, **kwargs: Any
-    ) -> list[ToolSelection]:
+    def get_tool_calls_from_response(self, response: Any, error_on_no_tool_call: bool = True, **_: Any) -> Any:
         calls = response.message.additional_kwargs.get("tool_calls", [])
         return [ToolSelection(tool_id=c["id"], tool_name=c["function"]["name"], tool_kwargs={}) for c in calls]
 
@@ -190,6 +157,35 @@ class Caller(FunctionCallingLLM):
 def engine(retriever: BaseRetriever | None = None, llm: Any = None, **options: Any) -> RetrieverQueryEngine:
     """A query engine over fixed nodes."""
     return RetrieverQueryEngine.from_args(retriever or Fixed(), llm=llm or Speaker(), **options)
+
+
+def run(make: Callable[[], Any], *arguments: Any, **inputs: Any) -> Any:
+    """Make a workflow or an agent in an event loop, and run it there."""
+
+    async def ask() -> Any:
+        return await make().run(*arguments, **inputs)
+
+    return asyncio.run(ask())
+
+
+async def read(response: Any) -> list[str]:
+    """Read an asynchronous answer to its end."""
+    return [piece async for piece in (await response).async_response_gen()]
+
+
+def streamed(**options: Any) -> Any:
+    """The pieces of a streamed answer."""
+    return engine(streaming=True, **options).query(QUESTION).response_gen
+
+
+async def ten(ask: Callable[[str], Any], end: Callable[[Any], Any] = lambda answer: answer) -> list[object]:
+    return await asyncio.gather(*(end(ask(QUESTION)) for _ in range(10)))
+
+
+def quietly(error: type[Exception], ask: Callable[[], object]) -> None:
+    """Ask; the application expects this error, and goes on."""
+    with contextlib.suppress(error):
+        ask()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,216 +203,101 @@ class Case:
     cancelled: bool = False
 
 
-CASES: dict[str, Case] = {}
-
-
-def case(**expected: Any) -> Callable[[Callable[[], object]], Callable[[], object]]:
-    """Enter a function into the table of cases."""
-
-    def enter(run: Callable[[], object]) -> Callable[[], object]:
-        CASES[run.__name__] = Case(run.__name__, run, **expected)
-        return run
-
-    return enter
-
-
-# --- query engines -------------------------------------------------------------------------------
-
-
-@case()
-def query() -> object:
-    return engine().query(QUESTION)
-
-
-@case()
-def aquery() -> object:
-    return asyncio.run(engine().aquery(QUESTION))
-
-
-@case()
-def query_stream() -> object:
-    return list(engine(streaming=True).query(QUESTION).response_gen)
-
-
-@case()
-def aquery_stream() -> object:
-    async def read() -> list[str]:
-        response = await engine(streaming=True).aquery(QUESTION)
-        return [piece async for piece in response.async_response_gen()]
-
-    return asyncio.run(read())
-
-
-@case()
-def query_stream_read_elsewhere() -> object:
+def query_stream_read_elsewhere() -> None:
     """Read in a thread of its own, as web frameworks do."""
-    response = engine(streaming=True).query(QUESTION)
-    reader = threading.Thread(target=lambda: list(response.response_gen))
+    reader = threading.Thread(target=list, args=(streamed(),))
     reader.start()
-    return reader.join()
+    reader.join()
 
 
-@case(answer="The pump", cancelled=True)
-def query_stream_closed() -> object:
-    stream = engine(streaming=True).query(QUESTION).response_gen
-    pieces = [next(stream), next(stream)]
+def query_stream_closed() -> None:
+    stream = streamed()
+    next(stream)
+    next(stream)
     stream.close()
-    return pieces
 
 
-@case(answer="The", cancelled=True)
-def query_stream_abandoned() -> object:
-    piece = next(engine(streaming=True).query(QUESTION).response_gen)
+def query_stream_abandoned() -> None:
+    next(streamed())
     gc.collect()
-    return piece
 
 
-@case(answer="", cancelled=True)
-def query_stream_never_read() -> object:
+def query_stream_never_read() -> None:
     engine(streaming=True).query(QUESTION)
-    return gc.collect()
+    gc.collect()
 
 
-@case(answer="The pump", error="RuntimeError")
-def query_stream_breaks() -> object:
-    with contextlib.suppress(RuntimeError):
-        list(engine(llm=Speaker(fails_after=2), streaming=True).query(QUESTION).response_gen)
-    return None
+async def aquery_stream_closed() -> None:
+    stream = (await engine(streaming=True).aquery(QUESTION)).response_gen
+    await stream.__anext__()
+    await stream.__anext__()
+    await stream.aclose()
 
 
-@case(answer="The pump", cancelled=True)
-def aquery_stream_closed() -> object:
-    async def read() -> None:
-        response = await engine(streaming=True).aquery(QUESTION)
-        stream = response.response_gen
-        await stream.__anext__()
-        await stream.__anext__()
-        await stream.aclose()
-
-    return asyncio.run(read())
-
-
-@case(traces=2)
-def open_stream_then_another_user() -> object:
-    first = engine(streaming=True).query(QUESTION)
-    next(first.response_gen)
+def open_stream_then_another_user() -> None:
+    first = streamed()
+    next(first)
     engine().query(QUESTION)
-    return list(first.response_gen)
+    list(first)
 
 
-@case()
-def retrieve_and_synthesize() -> object:
-    """A synthesizer called by hand: the request's root, with the nodes that it was given."""
-    return get_response_synthesizer(llm=Speaker()).synthesize(QUESTION, scored())
+def ten_threads() -> None:
+    shared = engine()
+    threads = [threading.Thread(target=shared.query, args=(QUESTION,)) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
-# --- chat engines --------------------------------------------------------------------------------
+async def cancelled() -> None:
+    task = asyncio.create_task(engine(llm=Speaker(waits=True)).aquery(QUESTION))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
-@case(documents=())
-def simple_chat() -> object:
-    return SimpleChatEngine.from_defaults(llm=Speaker()).chat(QUESTION)
+EARLIER = [ChatMessage(role="user", content="Hello"), ChatMessage(role="assistant", content="Yes?")]
 
 
-@case()
-def context_chat() -> object:
-    return ContextChatEngine.from_defaults(Fixed(), llm=Speaker()).chat(QUESTION)
+def simple(**options: Any) -> Any:
+    return chat_engine.SimpleChatEngine.from_defaults(llm=Speaker(**options))
 
 
-@case()
-def condense_plus_context_chat() -> object:
-    history = [ChatMessage(role="user", content="Hello"), ChatMessage(role="assistant", content="Yes?")]
-    return CondensePlusContextChatEngine.from_defaults(Fixed(), llm=Speaker(), chat_history=history).chat(QUESTION)
+def context(**options: Any) -> Any:
+    return chat_engine.CondensePlusContextChatEngine.from_defaults(Fixed(), llm=Speaker(), **options)
 
 
-@case()
-def condense_question_chat() -> object:
-    return CondenseQuestionChatEngine.from_defaults(engine(), llm=Speaker()).chat(QUESTION)
+def condense() -> Any:
+    return chat_engine.CondenseQuestionChatEngine.from_defaults(engine(), llm=Speaker())
 
 
-@case(documents=())
-def simple_stream_chat() -> object:
-    return list(SimpleChatEngine.from_defaults(llm=Speaker()).stream_chat(QUESTION).response_gen)
-
-
-@case()
-def stream_chat() -> object:
-    chat = CondensePlusContextChatEngine.from_defaults(Fixed(), llm=Speaker())
-    return list(chat.stream_chat(QUESTION).response_gen)
-
-
-@case(documents=())
-def stream_chat_abandoned() -> object:
+def stream_chat_abandoned() -> None:
     """LlamaIndex's own thread reads the stream to its end, whether the consumer stays or not."""
     before = set(threading.enumerate())
-    SimpleChatEngine.from_defaults(llm=Speaker()).stream_chat(QUESTION)
-    writers = [t for t in set(threading.enumerate()) - before if not t.daemon]
-    return [writer.join() for writer in writers]
+    simple().stream_chat(QUESTION)
+    for writer in set(threading.enumerate()) - before:
+        if not writer.daemon:
+            writer.join()
 
 
-@case()
-def astream_chat() -> object:
-    async def read() -> list[str]:
-        chat = CondensePlusContextChatEngine.from_defaults(Fixed(), llm=Speaker())
-        response = await chat.astream_chat(QUESTION)
-        return [piece async for piece in response.async_response_gen()]
-
-    return asyncio.run(read())
+def react_agent(**options: Any) -> object:
+    tool = QueryEngineTool.from_defaults(engine(**options), name="kb", description="What is known of pumps")
+    return run(lambda: ReActAgent(tools=[tool], llm=Reasoner()), QUESTION)
 
 
-@case()
-def condense_question_astream_chat() -> object:
-    async def read() -> list[str]:
-        chat = CondenseQuestionChatEngine.from_defaults(engine(), llm=Speaker())
-        response = await chat.astream_chat(QUESTION)
-        return [piece async for piece in response.async_response_gen()]
-
-    return asyncio.run(read())
-
-
-@case(answer="The pump", documents=(), error="RuntimeError")
-def stream_chat_breaks() -> object:
-    response = SimpleChatEngine.from_defaults(llm=Speaker(fails_after=2)).stream_chat(QUESTION)
-    with contextlib.suppress(RuntimeError):
-        list(response.response_gen)
-    return None
-
-
-# --- agents and workflows ------------------------------------------------------------------------
-
-
-def _tool(**options: Any) -> QueryEngineTool:
-    return QueryEngineTool.from_defaults(engine(**options), name="kb", description="What is known of pumps")
-
-
-@case()
-def react_agent() -> object:
-    async def ask() -> object:
-        return await ReActAgent(tools=[_tool()], llm=Reasoner()).run(QUESTION)
-
-    return asyncio.run(ask())
-
-
-@case()
 def react_agent_with_retriever_tool() -> object:
-    async def ask() -> object:
-        tool = RetrieverTool.from_defaults(Fixed(), name="search", description="Searches")
-        return await ReActAgent(tools=[tool], llm=Reasoner(tool="search")).run(QUESTION)
-
-    return asyncio.run(ask())
+    tool = RetrieverTool.from_defaults(Fixed(), name="search", description="Searches")
+    return run(lambda: ReActAgent(tools=[tool], llm=Reasoner(tool="search")), QUESTION)
 
 
-@case(documents=())
-def function_agent() -> object:
-    def today() -> str:
-        """The day."""
-        return "Saturday"
+def today() -> str:
+    """The day."""
+    return "Saturday"
 
-    async def ask() -> object:
-        tools = [FunctionTool.from_defaults(today)]
-        return await FunctionAgent(name="helper", tools=tools, llm=Caller()).run(QUESTION)
 
-    return asyncio.run(ask())
+TODAY = FunctionTool.from_defaults(today)
 
 
 class Found(Event):
@@ -437,37 +318,19 @@ class Flow(Workflow):
         return StopEvent(result=str(await (self.llm or Speaker()).acomplete("Answer.")))
 
 
-@case()
-def workflow() -> object:
-    async def ask() -> object:
-        return await Flow().run(query=QUESTION)
-
-    return asyncio.run(ask())
-
-
-@case(answer="", cancelled=True)
-def workflow_cancelled() -> object:
-    async def ask() -> None:
-        flow = Flow()
-        flow.llm = Speaker(waits=True)
-        handler = flow.run(query=QUESTION)
-        await asyncio.sleep(0.2)
-        await handler.cancel_run()
-        with contextlib.suppress(Exception):
-            await handler
-
-    return asyncio.run(ask())
+def waiting(**options: Any) -> Flow:
+    """A workflow whose model does not answer."""
+    flow = Flow(**options)
+    flow.llm = Speaker(waits=True)
+    return flow
 
 
-@case(answer="", error="WorkflowTimeoutError")
-def workflow_timed_out() -> object:
-    async def ask() -> None:
-        flow = Flow(timeout=0.2)
-        flow.llm = Speaker(waits=True)
-        with contextlib.suppress(Exception):
-            await flow.run(query=QUESTION)
-
-    return asyncio.run(ask())
+async def workflow_cancelled() -> None:
+    handler = waiting().run(query=QUESTION)
+    await asyncio.sleep(0.2)
+    await handler.cancel_run()
+    with contextlib.suppress(Exception):
+        await handler
 
 
 class StreamingFlow(Workflow):
@@ -478,97 +341,44 @@ class StreamingFlow(Workflow):
         return StopEvent(result=await engine(streaming=True).aquery(ev.query))
 
 
-@case()
-def workflow_returns_stream() -> object:
-    async def ask() -> list[str]:
-        response = await StreamingFlow().run(query=QUESTION)
-        return [piece async for piece in response.async_response_gen()]
-
-    return asyncio.run(ask())
+async def workflow_returns_stream() -> list[str]:
+    return await read(StreamingFlow().run(query=QUESTION))
 
 
-# --- many at once --------------------------------------------------------------------------------
+class Say(Workflow):
+    """Answers with what it holds."""
+
+    reply: Any = "Yes."
+
+    @step
+    async def say(self, ev: StartEvent) -> StopEvent:
+        return StopEvent(result=self.reply)
 
 
-@case(traces=10)
-def ten_threads() -> object:
-    shared = engine()
-    threads = [threading.Thread(target=shared.query, args=(QUESTION,)) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    return [thread.join() for thread in threads]
+def say(reply: Any) -> Say:
+    workflow = Say()
+    workflow.reply = reply
+    return workflow
 
 
-@case(traces=10)
-def gather() -> object:
-    async def ask() -> list[object]:
-        shared = engine()
-        return list(await asyncio.gather(*(shared.aquery(QUESTION) for _ in range(10))))
-
-    return asyncio.run(ask())
-
-
-@case(traces=10)
-def gather_streams() -> object:
-    async def one(shared: RetrieverQueryEngine) -> list[str]:
-        response = await shared.aquery(QUESTION)
-        return [piece async for piece in response.async_response_gen()]
-
-    async def ask() -> list[object]:
-        shared = engine(streaming=True)
-        return list(await asyncio.gather(*(one(shared) for _ in range(10))))
-
-    return asyncio.run(ask())
-
-
-@case(answer="", cancelled=True)
-def cancelled() -> object:
-    async def ask() -> None:
-        task = asyncio.create_task(engine(llm=Speaker(waits=True)).aquery(QUESTION))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    return asyncio.run(ask())
-
-
-@case(answer="", cancelled=True)
-def timed_out() -> object:
-    async def ask() -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(engine(llm=Speaker(waits=True)).aquery(QUESTION), 0.05)
-
-    return asyncio.run(ask())
-
-
-# --- retrievers and rerankers --------------------------------------------------------------------
-
-
-@case(documents=("n0", "n1"))
 def vector_index() -> object:
     index = VectorStoreIndex(NODES[:2], embed_model=MockEmbedding(8))
     return index.as_query_engine(llm=Speaker(), similarity_top_k=2).query(QUESTION)
 
 
-@case(documents=("n0", "n1", "n2"))
 def fusion() -> object:
     parts = [Fixed(lambda: scored(NODES[:2])), Fixed(lambda: scored(NODES[2:3]))]
     both = QueryFusionRetriever(parts, llm=Speaker(), num_queries=1, similarity_top_k=3, use_async=False, mode="simple")
-    return engine(_sorted(both)).query(QUESTION)
-
-
-def _sorted(inner: BaseRetriever) -> BaseRetriever:
-    """By id: fusion orders by scores, which tie."""
 
     class Sorted(BaseRetriever):
+        """By id: fusion orders by scores, which tie."""
+
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return sorted(inner.retrieve(query_bundle), key=lambda found: found.node.node_id)
+            return sorted(both.retrieve(query_bundle), key=lambda found: found.node.node_id)
 
-    return Sorted()
+    return engine(Sorted()).query(QUESTION)
 
 
-@case(documents=("whole",))
 def auto_merging() -> object:
     whole = TextNode(text="All of it.", id_="whole")
     parts = [TextNode(text=f"Part {i}.", id_=f"part{i}") for i in range(2)]
@@ -581,62 +391,26 @@ def auto_merging() -> object:
     return engine(AutoMergingRetriever(index.as_retriever(similarity_top_k=2), storage)).query(QUESTION)
 
 
-@case()
 def recursive() -> object:
     pointer = IndexNode(text="See the manual.", index_id="manual", id_="pointer")
     parts = {"root": Fixed(lambda: scored([pointer])), "manual": Fixed()}
     return engine(RecursiveRetriever("root", retriever_dict=parts)).query(QUESTION)
 
 
-@case(documents=("n2", "n0"))
-def reranker() -> object:
+def reranked() -> RetrieverQueryEngine:
     rerank = LLMRerank(llm=Speaker(answer="Doc: 3, Relevance: 9\nDoc: 1, Relevance: 7\n"), top_n=2)
-    return engine(node_postprocessors=[rerank]).query(QUESTION)
+    return engine(node_postprocessors=[rerank])
 
 
-@case(documents=("n2", "n0"))
-def areranker() -> object:
-    rerank = LLMRerank(llm=Speaker(answer="Doc: 3, Relevance: 9\nDoc: 1, Relevance: 7\n"), top_n=2)
-    return asyncio.run(engine(node_postprocessors=[rerank]).aquery(QUESTION))
+CUTOFF = SimilarityPostprocessor(similarity_cutoff=0.75)
 
 
-@case(documents=("n0", "n1"))
-def similarity_cutoff() -> object:
-    return engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.75)]).query(QUESTION)
+SURROGATE = "half a pair \ud83d here"
+NUL = "a\0b"
 
 
-@case(documents=("n0", "n1"))
-def react_agent_with_cutoff() -> object:
-    async def ask() -> object:
-        tool = _tool(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.75)])
-        return await ReActAgent(tools=[tool], llm=Reasoner()).run(QUESTION)
-
-    return asyncio.run(ask())
-
-
-# --- bad luck and bad input ----------------------------------------------------------------------
-
-
-@case(answer="", error="RuntimeError")
-def model_fails() -> object:
-    with contextlib.suppress(RuntimeError):
-        engine(llm=Speaker(fails_after=0)).query(QUESTION)
-    return None
-
-
-@case(answer="", documents=(), error="ConnectionError")
-def retriever_fails() -> object:
-    def down() -> list[Any]:
-        raise ConnectionError("the store is down")
-
-    with contextlib.suppress(ConnectionError):
-        engine(Fixed(down)).query(QUESTION)
-    return None
-
-
-@case(answer="Empty Response", documents=())
-def no_documents() -> object:
-    return engine(Fixed(list)).query(QUESTION)
+def down() -> list[Any]:
+    raise ConnectionError("the store is down")
 
 
 class Odd(TextNode):
@@ -646,71 +420,126 @@ class Odd(TextNode):
         return "" if args or kwargs else {"table": [1, 2]}
 
 
-@case(documents=("odd",))
-def content_that_is_no_text() -> object:
-    odd = Odd.model_construct(id_="odd", text={"table": [1, 2]}, metadata={}, relationships={})
-    found = NodeWithScore.model_construct(node=odd, score=0.5)
-    return engine(Fixed(lambda: [found])).query(QUESTION)
+def odd(kind: type[TextNode], text: Any, **metadata: str) -> NodeWithScore:
+    """A node that LlamaIndex has not validated."""
+    node = kind.model_construct(id_="odd", text=text, metadata=metadata, relationships={})
+    return NodeWithScore.model_construct(node=node, score=0.5)
 
 
-@case(documents=("big",))
-def ten_megabytes() -> object:
-    class Query(Workflow):
-        """The model is spared: LlamaIndex would split the node for minutes."""
-
-        @step
-        async def say(self, ev: StartEvent) -> StopEvent:
-            Fixed(lambda: scored([TextNode(text="x" * 10_000_000, id_="big")])).retrieve(ev.query)
-            return StopEvent(result=ANSWER)
-
-    async def ask() -> object:
-        return await Query().run(query=QUESTION)
-
-    return asyncio.run(ask())
+def found(*nodes: Any, **options: Any) -> RetrieverQueryEngine:
+    """An engine that finds these nodes."""
+    return engine(Fixed(lambda: list(nodes)), **options)
 
 
-@case(documents=("n0",))
-def score_that_is_no_number() -> object:
-    return engine(Fixed(lambda: [NodeWithScore(node=NODES[0], score=float("nan"))])).query(QUESTION)
-
-
-SURROGATE = "half a pair \ud83d here"
-NUL = "a\0b"
-
-
-@case(documents=("odd",), question=SURROGATE, answer=SURROGATE)
-def lone_surrogates() -> object:
-    node = TextNode.model_construct(id_="odd", text=SURROGATE, metadata={"title": SURROGATE}, relationships={})
-    found = NodeWithScore.model_construct(node=node, score=0.5)
+def without_model(node: NodeWithScore, question: str, answer: str) -> object:
+    """Retrieves a node, and answers without a model: LlamaIndex would split a big node for minutes."""
 
     class Query(Workflow):
         @step
         async def say(self, ev: StartEvent) -> StopEvent:
-            Fixed(lambda: [found]).retrieve(ev.query)
-            return StopEvent(result=ev.query)
+            Fixed(lambda: [node]).retrieve(ev.query)
+            return StopEvent(result=answer)
 
-    async def ask() -> object:
-        return await Query().run(query=SURROGATE)
-
-    return asyncio.run(ask())
+    return run(Query, query=question)
 
 
-@case(documents=("odd",), question=NUL, answer=NUL)
-def nul_bytes() -> object:
-    return engine(Fixed(lambda: scored([TextNode(text=NUL, id_="odd")])), llm=Speaker(answer=NUL)).query(NUL)
-
-
-class Dictionary(Workflow):
-    """Answers with a dictionary."""
-
-    @step
-    async def say(self, ev: StartEvent) -> StopEvent:
-        return StopEvent(result={"answer": ANSWER, "pages": [1, 2]})
-
-
-@case(documents=())
-def answer_that_is_a_dictionary() -> object:
-    async def ask() -> object:
-        return await Dictionary().run(question=QUESTION)
-
-    return asyncio.run(ask())
+_CASES = (
+    Case("query", lambda: engine().query(QUESTION)),
+    Case("aquery", lambda: asyncio.run(engine().aquery(QUESTION))),
+    Case("query_stream", lambda: list(streamed())),
+    Case("aquery_stream", lambda: asyncio.run(read(engine(streaming=True).aquery(QUESTION)))),
+    Case("query_stream_read_elsewhere", query_stream_read_elsewhere),
+    Case("query_stream_closed", query_stream_closed, answer="The pump", cancelled=True),
+    Case("query_stream_abandoned", query_stream_abandoned, answer="The", cancelled=True),
+    Case("query_stream_never_read", query_stream_never_read, answer="", cancelled=True),
+    Case(
+        "query_stream_breaks", lambda: quietly(RuntimeError, lambda: list(streamed(llm=Speaker(fails_after=2)))),
+        answer="The pump", error="RuntimeError",
+    ),
+    Case("aquery_stream_closed", lambda: asyncio.run(aquery_stream_closed()), answer="The pump", cancelled=True),
+    Case("open_stream_then_another_user", open_stream_then_another_user, traces=2),
+    # A synthesizer called by hand: the request's root, with the nodes that it was given.
+    Case(
+        "retrieve_and_synthesize", lambda: get_response_synthesizer(llm=Speaker()).synthesize(QUESTION, scored())
+    ),
+    Case("simple_chat", lambda: simple().chat(QUESTION), documents=()),
+    Case("context_chat", lambda: chat_engine.ContextChatEngine.from_defaults(Fixed(), llm=Speaker()).chat(QUESTION)),
+    Case("condense_plus_context_chat", lambda: context(chat_history=EARLIER).chat(QUESTION)),
+    Case("condense_question_chat", lambda: condense().chat(QUESTION)),
+    Case("simple_stream_chat", lambda: list(simple().stream_chat(QUESTION).response_gen), documents=()),
+    Case("stream_chat", lambda: list(context().stream_chat(QUESTION).response_gen)),
+    Case("stream_chat_abandoned", stream_chat_abandoned, documents=()),
+    Case("astream_chat", lambda: asyncio.run(read(context().astream_chat(QUESTION)))),
+    Case("condense_question_astream_chat", lambda: asyncio.run(read(condense().astream_chat(QUESTION)))),
+    Case(
+        "stream_chat_breaks",
+        lambda: quietly(RuntimeError, lambda: list(simple(fails_after=2).stream_chat(QUESTION).response_gen)),
+        answer="The pump", documents=(), error="RuntimeError",
+    ),
+    Case("react_agent", react_agent),
+    Case("react_agent_with_retriever_tool", react_agent_with_retriever_tool),
+    Case(
+        "function_agent", lambda: run(lambda: FunctionAgent(name="helper", tools=[TODAY], llm=Caller()), QUESTION),
+        documents=(),
+    ),
+    Case("workflow", lambda: run(Flow, query=QUESTION)),
+    Case("workflow_cancelled", lambda: asyncio.run(workflow_cancelled()), answer="", cancelled=True),
+    Case(
+        "workflow_timed_out", lambda: quietly(Exception, lambda: run(lambda: waiting(timeout=0.2), query=QUESTION)),
+        answer="", error="WorkflowTimeoutError",
+    ),
+    Case("workflow_returns_stream", lambda: asyncio.run(workflow_returns_stream())),
+    Case("ten_threads", ten_threads, traces=10),
+    Case("gather", lambda: asyncio.run(ten(engine().aquery)), traces=10),
+    Case("gather_streams", lambda: asyncio.run(ten(engine(streaming=True).aquery, read)), traces=10),
+    Case("cancelled", lambda: asyncio.run(cancelled()), answer="", cancelled=True),
+    Case(
+        "timed_out",
+        lambda: quietly(
+            TimeoutError,
+            lambda: asyncio.run(asyncio.wait_for(engine(llm=Speaker(waits=True)).aquery(QUESTION), 0.05)),
+        ),
+        answer="", cancelled=True,
+    ),
+    Case("vector_index", vector_index, documents=("n0", "n1")),
+    Case("fusion", fusion, documents=("n0", "n1", "n2")),
+    Case("auto_merging", auto_merging, documents=("whole",)),
+    Case("recursive", recursive),
+    Case("reranker", lambda: reranked().query(QUESTION), documents=("n2", "n0")),
+    Case("areranker", lambda: asyncio.run(reranked().aquery(QUESTION)), documents=("n2", "n0")),
+    Case(
+        "similarity_cutoff", lambda: engine(node_postprocessors=[CUTOFF]).query(QUESTION), documents=("n0", "n1")
+    ),
+    Case("react_agent_with_cutoff", lambda: react_agent(node_postprocessors=[CUTOFF]), documents=("n0", "n1")),
+    Case(
+        "model_fails", lambda: quietly(RuntimeError, lambda: engine(llm=Speaker(fails_after=0)).query(QUESTION)),
+        answer="", error="RuntimeError",
+    ),
+    Case(
+        "retriever_fails", lambda: quietly(ConnectionError, lambda: engine(Fixed(down)).query(QUESTION)), answer="",
+        documents=(), error="ConnectionError",
+    ),
+    Case("no_documents", lambda: found().query(QUESTION), answer="Empty Response", documents=()),
+    Case("content_that_is_no_text", lambda: found(odd(Odd, {"table": [1, 2]})).query(QUESTION), documents=("odd",)),
+    Case(
+        "ten_megabytes", lambda: without_model(odd(TextNode, "x" * 10_000_000), QUESTION, ANSWER), documents=("odd",)
+    ),
+    Case(
+        "score_that_is_no_number",
+        lambda: found(NodeWithScore(node=NODES[0], score=float("nan"))).query(QUESTION), documents=("n0",),
+    ),
+    Case(
+        "lone_surrogates", lambda: without_model(odd(TextNode, SURROGATE, title=SURROGATE), SURROGATE, SURROGATE),
+        documents=("odd",), question=SURROGATE, answer=SURROGATE,
+    ),
+    Case(
+        "nul_bytes",
+        lambda: found(*scored([TextNode(text=NUL, id_="odd")]), llm=Speaker(answer=NUL)).query(NUL),
+        documents=("odd",), question=NUL, answer=NUL,
+    ),
+    Case(
+        "answer_that_is_a_dictionary",
+        lambda: run(lambda: say({"answer": ANSWER, "pages": [1, 2]}), question=QUESTION), documents=(),
+    ),
+)  # fmt: skip
+CASES = {case.name: case for case in _CASES}

@@ -6,6 +6,8 @@ import gc
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -17,8 +19,7 @@ from tests.conftest import Recorded
 def _open_databases() -> Iterator[None]:
     """Close the databases of LlamaIndex's chat memory, which it leaves open, before the next module begins.
 
-    Only garbage collection closes them. What exists before the module is frozen: a collection looks at the module's
-    own objects alone, here and in its tests, and is cheap.
+    Only garbage collection closes them; what exists before the module is frozen, so that a collection is cheap.
     """
     gc.collect()
     gc.freeze()
@@ -28,16 +29,25 @@ def _open_databases() -> Iterator[None]:
         gc.collect()
 
 
+@contextmanager
+def traced(recorded: Recorded, **options: Any) -> Iterator[RagtraceLlamaIndexInstrumentor]:
+    """LlamaIndex traced, with what the options say."""
+    instrumentor = RagtraceLlamaIndexInstrumentor()
+    instrumentor.instrument(**{"tracer_provider": recorded.provider, "consumer": recorded.consumer} | options)
+    try:
+        yield instrumentor
+    finally:
+        instrumentor.uninstrument()
+
+
 @pytest.fixture
 def instrumented(recorded: Recorded) -> Iterator[Recorded]:
     """LlamaIndex traced with content; afterwards nothing may be left open."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
-    handlers = instrumentor._handlers
-    assert handlers is not None
-    yield recorded
-    left = dict(handlers.recorder._runs)
-    instrumentor.uninstrument()
+    with traced(recorded, capture_content=True) as instrumentor:
+        handlers = instrumentor._handlers
+        assert handlers is not None
+        yield recorded
+        left = dict(handlers.recorder._runs)
     assert not left, "runs that were never ended"
     assert handlers.recorder.failures == 0
 

@@ -6,35 +6,21 @@ import uuid
 from typing import Any
 
 import pytest
-from llama_index.core import (
-    Document,
-    DocumentSummaryIndex,
-    PropertyGraphIndex,
-    TreeIndex,
-    VectorStoreIndex,
-    get_response_synthesizer,
-)
+from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.extractors import SummaryExtractor
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import NodeWithScore, TextNode
 
+from llama_index import core
 from ragtrace_llama_index import conversion
 from tests.conftest import Recorded
-from tests.llama_index.cases import QUESTION, Fixed, Speaker
+from tests.llama_index.cases import QUESTION, Speaker
 
-# LlamaIndex leaves its chat memory's database open.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
 
 TEXT = "The pump is covered for 24 months. " * 20
-
-
-def test_indexing_is_no_request(instrumented: Recorded) -> None:
-    """Documents that are embedded for an index are spans and no request."""
-    VectorStoreIndex.from_documents([Document(text=TEXT)], embed_model=MockEmbedding(8))
-    assert instrumented.tree() == [("embeddings MockEmbedding", [])]
-    assert not instrumented.traces
 
 
 def test_splitting_is_no_request(instrumented: Recorded) -> None:
@@ -57,50 +43,32 @@ def test_ingestion_with_a_model_is_no_request(instrumented: Recorded) -> None:
     assert not instrumented.traces
 
 
-def _summary_index(documents: list[Document]) -> None:
-    synthesizer = get_response_synthesizer(llm=Speaker())
-    DocumentSummaryIndex.from_documents(
-        documents, llm=Speaker(), embed_model=MockEmbedding(8), response_synthesizer=synthesizer
-    )
+MODELS: dict[str, Any] = {"llm": Speaker(), "embed_model": MockEmbedding(8)}
+INDEXES: dict[str, Any] = {
+    "summary": lambda documents: core.DocumentSummaryIndex.from_documents(
+        documents, response_synthesizer=core.get_response_synthesizer(llm=Speaker()), **MODELS
+    ),
+    "tree": lambda documents: core.TreeIndex.from_documents(documents, llm=Speaker(), num_children=2),
+    "graph": lambda documents: core.PropertyGraphIndex.from_documents(documents, **MODELS),
+}
 
 
-def _tree_index(documents: list[Document]) -> None:
-    TreeIndex.from_documents(documents, llm=Speaker(), num_children=2)
-
-
-def _graph_index(documents: list[Document]) -> None:
-    PropertyGraphIndex.from_documents(documents, llm=Speaker(), embed_model=MockEmbedding(8))
-
-
-@pytest.mark.parametrize("build", [_summary_index, _tree_index, _graph_index])
-def test_index_that_asks_a_model_is_no_request(instrumented: Recorded, build: Any) -> None:
+@pytest.mark.parametrize("kind", INDEXES)
+def test_index_that_asks_a_model_is_no_request(instrumented: Recorded, kind: str) -> None:
     """The model calls with which LlamaIndex builds an index are spans and no requests; a query of it is one."""
-    build([Document(text=f"{i} {TEXT}") for i in range(3)])
+    INDEXES[kind]([Document(text=f"{i} {TEXT}") for i in range(3)])
     assert instrumented.named("text_completion")
     assert not instrumented.traces
     Speaker().complete(QUESTION)
     assert len(instrumented.traces) == 1
 
 
-@pytest.mark.parametrize("ask", [lambda: Fixed().retrieve(QUESTION), lambda: MockEmbedding(8).get_text_embedding("x")])
-def test_a_part_alone_is_no_request(instrumented: Recorded, ask: Any) -> None:
-    """A retriever or an embedding outside of an engine is a span and no request."""
-    ask()
-    assert len(instrumented.spans) == 1
-    assert not instrumented.traces
-
-
 def test_the_documents_own_id(instrumented: Recorded) -> None:
-    """A chunk has the id that the application gave its document: alone if it is the whole document, with its place
-    otherwise; ids that LlamaIndex made up stay as they are."""
-    index = VectorStoreIndex.from_documents(
-        [
-            Document(text="Pumps are covered for 24 months.", doc_id="manual-1"),
-            Document(text=" ".join(f"Part {i} is covered for {i} months." for i in range(40)), doc_id="manual-2"),
-        ],
-        embed_model=MockEmbedding(8),
-        transformations=[SentenceSplitter(chunk_size=100, chunk_overlap=0)],
-    )
+    """A chunk has its document's id, with its place if it is a part; ids that LlamaIndex made up stay as they are."""
+    parts = " ".join(f"Part {i} is covered for {i} months." for i in range(40))
+    documents = [Document(text=TEXT[:33], doc_id="manual-1"), Document(text=parts, doc_id="manual-2")]
+    splitters: list[Any] = [SentenceSplitter(chunk_size=100, chunk_overlap=0)]
+    index = VectorStoreIndex.from_documents(documents, embed_model=MockEmbedding(8), transformations=splitters)
     index.as_query_engine(llm=Speaker(), similarity_top_k=9).query(QUESTION)
     found = {document.id for document in instrumented.traces[0].documents}
     assert {"manual-1", "manual-2#0"} <= found

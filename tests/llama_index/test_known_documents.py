@@ -25,41 +25,31 @@ def test_an_unchanged_node_is_read_once() -> None:
     assert sources[0] is documents[0]
 
 
-def rerank(item: NodeWithScore) -> None:
-    """Gives the node another score, as a reranker does."""
-    item.score = 0.9
+CHANGES: dict[str, Callable[[NodeWithScore], None]] = {
+    "another score": lambda item: setattr(item, "score", 0.9),
+    "another text": lambda item: item.node.set_content("Oil it."),
+    "more metadata": lambda item: item.node.metadata.update(page=2),
+}
 
 
-def rewrite(item: NodeWithScore) -> None:
-    """Replaces the node's text, as a compressor does."""
-    item.node.set_content("Oil it.")
-
-
-def annotate(item: NodeWithScore) -> None:
-    """Adds metadata to the node."""
-    item.node.metadata["page"] = 2
-
-
-@pytest.mark.parametrize("change", [rerank, rewrite, annotate])
-def test_a_changed_node_is_read_again(change: Callable[[NodeWithScore], None]) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_node_is_read_again(change: str) -> None:
     """The response's document is as the node is at the end, where the application has changed the node."""
     item = node()
     documents = documents_of([item])
-    change(item)
+    CHANGES[change](item)
     assert sources_of(Response("answer", source_nodes=[item]), {id(item): documents[0]}) == documents_of([item])
     assert documents_of([item]) != documents
 
 
-class Unreadable:
-    """A source of the application's own whose node cannot be read."""
-
-    @property
-    def node(self) -> TextNode:
-        raise RuntimeError
-
-
 def test_an_unreadable_source_is_left_out() -> None:
-    """A source that raises is left out of the response's documents; the others are kept."""
+    """A source of the application's own that raises is left out of the response's documents; the others are kept."""
+
+    class Unreadable:
+        @property
+        def node(self) -> TextNode:
+            raise RuntimeError
+
     item = node()
     (document,) = documents_of([item])
     assert sources_of(Response("answer", source_nodes=[Unreadable(), item]), {id(item): document}) == [document]  # type: ignore[list-item]

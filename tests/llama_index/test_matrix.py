@@ -6,14 +6,11 @@ import importlib.metadata
 
 import pytest
 
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 from tests.llama_index.cases import CASES, Case
 from tests.llama_index.conftest import arrived
-from tests.llama_index.observation import look
 
-# LlamaIndex leaves its chat memory's database open.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
 
 WORKFLOWS = int(importlib.metadata.version("llama-index-workflows").split(".")[0])
 UNSAID = ("workflow_cancelled", "workflow_timed_out")
@@ -37,19 +34,3 @@ def test_case(instrumented: Recorded, case: Case) -> None:
     # Indexing embeds outside of every request.
     roots = [name for name, _ in instrumented.tree()]
     assert len(roots) == case.traces + sum(name.startswith("embeddings") for name in roots)
-
-
-def test_a_column_of_the_matrix(recorded: Recorded) -> None:
-    """The script that draws the capture matrix finds everything in the spans of a query."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True)
-    try:
-        CASES["query"].run()
-    finally:
-        instrumentor.uninstrument()
-    found = {
-        "question": True, "answer": True, "documents": True, "traces": 1, "expected": 1, "orphans": 0, "spans": 3,
-    }  # fmt: skip
-    assert look(recorded.spans, CASES["query"]) == {"case": "query", **found}
-    missing = look(recorded.named("text_completion"), CASES["query"])
-    assert (missing["orphans"], missing["question"], missing["documents"]) == (1, False, False)

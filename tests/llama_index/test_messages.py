@@ -6,20 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from llama_index.core.base.llms.types import (
-    AudioBlock,
-    ChatMessage,
-    ChatResponse,
-    DocumentBlock,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from llama_index.core.base.llms import types
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ThinkingBlock, ToolCallBlock
 from llama_index.core.llms import CustomLLM, LLMMetadata
 from llama_index.core.llms.callbacks import llm_chat_callback
 
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from ragtrace_llama_index.blocks import message_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
@@ -46,45 +37,37 @@ class Scripted(CustomLLM):
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
         raise NotImplementedError
 
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
+    stream_complete = complete
 
     @llm_chat_callback()
     def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
         return ChatResponse(message=self.reply, raw=self.raw)
 
 
-def attributes_of(
-    recorded: Recorded, reply: Any, messages: list[Any], raw: Any = None, **kwargs: Any
-) -> dict[str, Any]:
+def attributes_of(recorded: Recorded, reply: Any, messages: list[Any], raw: Any = None, **kwargs: Any) -> Any:
     """Returns the attributes of the span of one model call, which is the only one."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True)
-    try:
-        Scripted(reply=reply, raw=raw).chat(messages, **kwargs)
-    finally:
-        instrumentor.uninstrument()
+    Scripted(reply=reply, raw=raw).chat(messages, **kwargs)
     (span,) = recorded.spans
     attributes = dict(span.attributes or {})
     assert violations(attributes) == []
     return attributes
 
 
-def test_calls_results_reasoning_and_settings(recorded: Recorded) -> None:
+def test_calls_results_reasoning_and_settings(instrumented: Recorded) -> None:
     """Reasoning, a call and its result are parts; the span has the call's settings, the tools and the server."""
     call = ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"at": "pump"})
     thought = ThinkingBlock(content="Hm.", additional_information={"signature": "s"})
     reply = ChatMessage(role="assistant", blocks=[thought, call])
     asked = [
         ChatMessage(role="system", content="Be brief."),
-        ChatMessage(role="assistant", blocks=[call]),
+        ChatMessage(role="assistant", blocks=[TextBlock(text="One moment."), call]),
         ChatMessage(role="tool", content="wet", additional_kwargs={"tool_call_id": "c1", "name": "look"}),
     ]
     raw = {"choices": [{"finish_reason": "tool_calls"}]}
-    told = attributes_of(recorded, reply, asked, raw, tools=[TOOL], stop=["END"], temperature=0.1)
+    told = attributes_of(instrumented, reply, asked, raw, tools=[TOOL], stop=["END"], temperature=0.1)
     part = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "pump"}}
     assert json.loads(told["gen_ai.input.messages"])[1:] == [
-        {"role": "assistant", "parts": [part]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "One moment."}, part]},
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "wet"}], "name": "look"},
     ]
     assert json.loads(told["gen_ai.output.messages"]) == [
@@ -99,51 +82,45 @@ def test_calls_results_reasoning_and_settings(recorded: Recorded) -> None:
     assert (told["server.address"], told["server.port"]) == ("models.example", 443)
 
 
+PICTURE = {"modality": "image", "mime_type": "image/png"}
+MANUAL = "https://pumps.example/m.pdf"
 BLOCKS = {
     "an image's bytes": (
-        ImageBlock(image=PNG, image_mimetype="image/png"),
-        {"modality": "image", "type": "blob", "content": PNG_BASE64, "mime_type": "image/png"},
+        types.ImageBlock(image=PNG, image_mimetype="image/png"), {**PICTURE, "type": "blob", "content": PNG_BASE64}
     ),
-    "an image's URL": (
-        ImageBlock(url=URL, image_mimetype="image/png"),
-        {"modality": "image", "type": "uri", "uri": URL, "mime_type": "image/png"},
-    ),
+    "an image's URL": (types.ImageBlock(url=URL, image_mimetype="image/png"), {**PICTURE, "type": "uri", "uri": URL}),
     "a sound": (
-        AudioBlock(audio=b"RIFF\x00", format="wav"),
+        types.AudioBlock(audio=b"RIFF\x00", format="wav"),
         {"modality": "audio", "type": "blob", "content": "UklGRgA=", "mime_type": "audio/wav"},
     ),
     "a file": (
-        DocumentBlock(url="https://pumps.example/m.pdf", title="Manual", document_mimetype="application/pdf"),
-        {"modality": "document", "type": "uri", "uri": "https://pumps.example/m.pdf", "mime_type": "application/pdf",
-         "name": "Manual"},
+        types.DocumentBlock(url=MANUAL, title="Manual", document_mimetype="application/pdf"),
+        {"modality": "document", "type": "uri", "uri": MANUAL, "mime_type": "application/pdf", "name": "Manual"},
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BLOCKS)
-def test_blocks(recorded: Recorded, case: str) -> None:
+def test_blocks(instrumented: Recorded, case: str) -> None:
     """Images, sounds and files are parts with their modality, by their data or their URL."""
     block, part = BLOCKS[case]
     message = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), block])
-    told = attributes_of(recorded, ChatMessage(role="assistant", content="A pump."), [message])
+    told = attributes_of(instrumented, ChatMessage(role="assistant", content="A pump."), [message])
     parts = json.loads(told["gen_ai.input.messages"])[0]["parts"]
     assert parts == [{"type": "text", "content": "What is it?"}, part]
     assert told["llm.input_messages.0.message.contents.1.message_content.type"] == part["modality"]
 
 
-def test_all_choices(recorded: Recorded) -> None:
+def test_all_choices(instrumented: Recorded) -> None:
     """All choices of a reply are output messages, although LlamaIndex's response has only the first one."""
     choices = [
         {"message": {"role": "assistant", "content": "One."}, "finish_reason": "stop"},
         {"message": {"role": "assistant", "content": "Tw"}, "finish_reason": "length"},
     ]
-    told = attributes_of(
-        recorded, ChatMessage(role="assistant", content="One."), [ChatMessage(content="Hi")], {"choices": choices}
-    )
-    assert [(m["parts"][0]["content"], m["finish_reason"]) for m in json.loads(told["gen_ai.output.messages"])] == [
-        ("One.", "stop"),
-        ("Tw", "length"),
-    ]
+    reply = ChatMessage(role="assistant", content="One.")
+    told = attributes_of(instrumented, reply, [ChatMessage(content="Hi")], {"choices": choices})
+    messages = [(m["parts"][0]["content"], m["finish_reason"]) for m in json.loads(told["gen_ai.output.messages"])]
+    assert messages == [("One.", "stop"), ("Tw", "length")]
     assert told["gen_ai.response.finish_reasons"] == ("stop", "length")
 
 

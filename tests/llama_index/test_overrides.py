@@ -12,11 +12,10 @@ from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 
 from tests.conftest import Recorded
-from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine
+from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine, read
 from tests.llama_index.conftest import arrived
 
-# LlamaIndex leaves its chat memory's database open.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
 
 
 class Returning(Speaker):
@@ -44,6 +43,11 @@ class ByCompletion(Returning):
         return stream_completion_response_to_chat_response(self.stream_complete(str(messages[-1].content), **kwargs))
 
 
+async def passed_on(stream: Callable[..., Any], *arguments: Any, **kwargs: Any) -> AsyncIterator[Any]:
+    async for chunk in await stream(*arguments, **kwargs):
+        yield chunk
+
+
 class Yielding(Speaker):
     """Passes the chunks of its base class on: the inner call begins when the first chunk is requested."""
 
@@ -51,54 +55,22 @@ class Yielding(Speaker):
         yield from super().stream_chat(messages, **kwargs)
 
     async def astream_chat(self, messages: Any, **kwargs: Any) -> Any:
-        stream = super().astream_chat
-
-        async def chunks() -> AsyncIterator[Any]:
-            async for chunk in await stream(messages, **kwargs):
-                yield chunk
-
-        return chunks()
+        return passed_on(super().astream_chat, messages, **kwargs)
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[Any]:
         yield from super().stream_complete(prompt, formatted=formatted, **kwargs)
 
     async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        stream = super().astream_complete
-
-        async def chunks() -> AsyncIterator[Any]:
-            async for chunk in await stream(prompt, formatted=formatted, **kwargs):
-                yield chunk
-
-        return chunks()
+        return passed_on(super().astream_complete, prompt, formatted=formatted, **kwargs)
 
 
 def gathered(start: Callable[[], Any]) -> list[Any]:
     """Read an asynchronous stream."""
 
-    async def read() -> list[Any]:
+    async def all_chunks() -> list[Any]:
         return [chunk async for chunk in await start()]
 
-    return asyncio.run(read())
-
-
-async def async_pieces(response: Any) -> AsyncIterator[str]:
-    async for piece in (await response).async_response_gen():
-        yield piece
-
-
-def _astream_query(llm: Speaker) -> object:
-    async def read() -> list[str]:
-        return [piece async for piece in async_pieces(engine(llm=llm, streaming=True).aquery(QUESTION))]
-
-    return asyncio.run(read())
-
-
-def _astream_chat_engine(llm: Speaker) -> object:
-    async def read() -> list[str]:
-        chat = ContextChatEngine.from_defaults(Fixed(), llm=llm)
-        return [piece async for piece in async_pieces(chat.astream_chat(QUESTION))]
-
-    return asyncio.run(read())
+    return asyncio.run(all_chunks())
 
 
 ASKED = [ChatMessage(content=QUESTION)]
@@ -110,17 +82,18 @@ WAYS: dict[str, Callable[[Speaker], object]] = {
     "stream_complete": lambda llm: list(llm.stream_complete(QUESTION)),
     "astream_complete": lambda llm: gathered(lambda: llm.astream_complete(QUESTION)),
     "query": lambda llm: list(engine(llm=llm, streaming=True).query(QUESTION).response_gen),
-    "aquery": _astream_query,
+    "aquery": lambda llm: asyncio.run(read(engine(llm=llm, streaming=True).aquery(QUESTION))),
     "chat engine": lambda llm: list(SimpleChatEngine.from_defaults(llm=llm).stream_chat(QUESTION).response_gen),
-    "achat engine": _astream_chat_engine,
+    "achat engine": lambda llm: asyncio.run(
+        read(ContextChatEngine.from_defaults(Fixed(), llm=llm).astream_chat(QUESTION))
+    ),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", [Speaker, Returning, ByCompletion, Yielding])
 def test_override(instrumented: Recorded, model: type[Speaker], way: str) -> None:
-    """An overriding model's call is one span with its answer, tokens, finish reason and first chunk, in every way of
-    asking; called directly it is a request with question and answer."""
+    """A call is one span with all that is known, in every way of asking an overriding model, and a request."""
     WAYS[way](model())
     arrived(instrumented, 1)
     spans = [span for span in instrumented.spans if span.name.endswith(" speaker-1")]
@@ -152,8 +125,7 @@ def test_streams_side_by_side(instrumented: Recorded, model: type[Speaker]) -> N
 
 @pytest.mark.parametrize("model", [Returning, Yielding])
 def test_abandoned(instrumented: Recorded, model: type[Speaker]) -> None:
-    """An overriding model's stream that is left after two chunks is a cancelled request with the partial answer, on its
-    span as well."""
+    """An overriding model's stream that is left is a cancelled request with the partial answer, on its span as well."""
     stream = model().stream_complete(QUESTION)
     next(stream)
     next(stream)

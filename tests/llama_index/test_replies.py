@@ -29,16 +29,8 @@ SHORT = {
 }  # fmt: skip
 
 
-class Reason(Enum):
-    """As google-genai has it after `model_dump`."""
-
-    STOP = "STOP"
-
-
-class NumberedReason(IntEnum):
-    """As Vertex AI's protocol buffers have it."""
-
-    MAX_TOKENS = 2
+Reason = Enum("Reason", {"STOP": "STOP"})  # as google-genai has it after `model_dump`
+NumberedReason = IntEnum("NumberedReason", {"MAX_TOKENS": 2})  # as Vertex AI's protocol buffers have it
 
 
 class Proto:
@@ -54,30 +46,21 @@ class Proto:
 OPENAI = {
     "choices": [{"finish_reason": "stop"}],
     "usage": {
-        "prompt_tokens": 40,
-        "completion_tokens": 7,
-        "total_tokens": 47,
+        "prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47,
         "prompt_tokens_details": {"cached_tokens": 16, "audio_tokens": 3},
         "completion_tokens_details": {"reasoning_tokens": 4, "audio_tokens": 2},
     },
-}
-DETAILS = {"cache_read": 16, "audio_input": 3, "reasoning": 4, "audio_output": 2}
+}  # fmt: skip
+_INPUT, _OUTPUT = SimpleNamespace(cached_tokens=16), SimpleNamespace(reasoning_tokens=4)
+_USAGE = {"input_tokens": 40, "output_tokens": 7, "total_tokens": 47}
 RESPONSES = SimpleNamespace(
-    status="completed",
-    incomplete_details=None,
-    usage=SimpleNamespace(
-        input_tokens=40,
-        input_tokens_details=SimpleNamespace(cached_tokens=16),
-        output_tokens=7,
-        output_tokens_details=SimpleNamespace(reasoning_tokens=4),
-        total_tokens=47,
-    ),
-)
+    status="completed", incomplete_details=None,
+    usage=SimpleNamespace(**_USAGE, input_tokens_details=_INPUT, output_tokens_details=_OUTPUT),
+)  # fmt: skip
 ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 7}
 CONVERSE = {
     "inputTokens": 10, "cacheReadInputTokens": 5, "cacheWriteInputTokens": 3, "outputTokens": 7, "totalTokens": 25,
 }  # fmt: skip
-CACHED = {"input": 18, "output": 7, "total": 25, "cache_read": 5, "cache_write": 3}
 COHERE = SimpleNamespace(
     tokens=SimpleNamespace(input_tokens=40.0, output_tokens=7.0),
     billed_units=SimpleNamespace(input_tokens=30.0, output_tokens=6.0),
@@ -92,78 +75,64 @@ VERTEX = Proto(
     candidates=[SimpleNamespace(finish_reason=NumberedReason.MAX_TOKENS)],
 )
 BOTH = {"input": 40, "output": 7, "total": 47}
+DETAILS = {"cache_read": 16, "audio_input": 3, "reasoning": 4, "audio_output": 2}
+REASONED = {**BOTH, "cache_read": 16, "reasoning": 4}
+CACHED = {"input": 18, "output": 7, "total": 25, "cache_read": 5, "cache_write": 3}
 SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
     "OpenAI": (OPENAI, {**BOTH, **DETAILS}, "stop"),
-    "OpenAI's Responses API": (RESPONSES, {**BOTH, "cache_read": 16, "reasoning": 4}, "stop"),
+    "OpenAI's Responses API": (RESPONSES, REASONED, "stop"),
     "the last event of a Responses stream": (
-        SimpleNamespace(type="response.completed", response=RESPONSES),
-        {**BOTH, "cache_read": 16, "reasoning": 4},
-        "stop",
+        SimpleNamespace(type="response.completed", response=RESPONSES), REASONED, "stop",
     ),
     "a Responses answer that was cut": (
-        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "usage": None},
-        {},
+        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "usage": None}, {},
         "max_output_tokens",
     ),
     "Anthropic": ({"usage": SimpleNamespace(**ANTHROPIC), "stop_reason": "end_turn"}, CACHED, "end_turn"),
     "the last event of an Anthropic stream": (
-        {"delta": SimpleNamespace(stop_reason="max_tokens"), "usage": ANTHROPIC},
-        CACHED,
-        "max_tokens",
+        {"delta": SimpleNamespace(stop_reason="max_tokens"), "usage": ANTHROPIC}, CACHED, "max_tokens",
     ),
     "Bedrock Converse": ({"usage": CONVERSE, "stopReason": "end_turn"}, CACHED, "end_turn"),
     "the last event of a Bedrock stream": ({"metadata": {"usage": CONVERSE}}, CACHED, None),
     "Titan on Bedrock": (
-        {"inputTextTokenCount": 40, "results": [{"tokenCount": 7, "completionReason": "FINISH"}]},
-        BOTH,
-        "FINISH",
+        {"inputTextTokenCount": 40, "results": [{"tokenCount": 7, "completionReason": "FINISH"}]}, BOTH, "FINISH",
     ),
     "Llama on Bedrock": ({"prompt_token_count": 40, "generation_token_count": 7, "stop_reason": "stop"}, BOTH, "stop"),
     "Mistral on Bedrock": ({"outputs": [{"text": "", "stop_reason": "length"}]}, {}, "length"),
     "Jurassic on Bedrock": ({"completions": [{"finishReason": {"reason": "endoftext"}}]}, {}, "endoftext"),
     "headers of a Bedrock reply": ({"prompt_tokens": "40", "completion_tokens": "7"}, BOTH, None),
     "metrics of a Bedrock stream": (
-        {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 40, "outputTokenCount": 7}},
-        BOTH,
-        None,
+        {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 40, "outputTokenCount": 7}}, BOTH, None,
     ),
     "Cohere": ({"meta": COHERE, "finish_reason": "COMPLETE"}, BOTH, "COMPLETE"),
     "Cohere without tokens": (
         {"meta": {"billed_units": {"input_tokens": 30, "output_tokens": 6}}},
-        {"input": 30, "output": 6, "total": 36},
-        None,
+        {"input": 30, "output": 6, "total": 36}, None,
     ),
     "the last event of a Cohere stream": (
-        {"response": SimpleNamespace(meta=COHERE, finish_reason="MAX_TOKENS")},
-        BOTH,
-        "MAX_TOKENS",
+        {"response": SimpleNamespace(meta=COHERE, finish_reason="MAX_TOKENS")}, BOTH, "MAX_TOKENS",
     ),
     "Gemini": (
         {"finish_reason": Reason.STOP, "usage_metadata": GEMINI},
-        {"input": 40, "output": 11, "total": 51, "cache_read": 16, "reasoning": 4, "audio_input": 3},
-        "STOP",
+        {"input": 40, "output": 11, "total": 51, "cache_read": 16, "reasoning": 4, "audio_input": 3}, "STOP",
     ),
     "Gemini's older client": (
-        {"finish_reason": 2, "usage_metadata": {"prompt_token_count": 40}},
-        {"input": 40},
-        "MAX_TOKENS",
+        {"finish_reason": 2, "usage_metadata": {"prompt_token_count": 40}}, {"input": 40}, "MAX_TOKENS",
     ),
     "Vertex AI, nested": ({"_raw_response": VERTEX}, BOTH, "MAX_TOKENS"),
     "Groq's stream": (SimpleNamespace(x_groq={"usage": {"prompt_tokens": 40, "completion_tokens": 7}}), BOTH, None),
     "Ollama": ({"prompt_eval_count": 40, "eval_count": 7, "done_reason": "stop"}, BOTH, "stop"),
     "DeepSeek": (
         {"usage": {"prompt_tokens": 40, "completion_tokens": 7, "prompt_cache_hit_tokens": 16}},
-        {**BOTH, "cache_read": 16},
-        None,
+        {**BOTH, "cache_read": 16}, None,
     ),
     "an object of the application": (SimpleNamespace(reason="because", usage="daily", tokens=float("nan")), {}, None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes(name: str) -> None:
-    """Tokens and finish reason are read from every provider's reply; input tokens hold the cached ones, output tokens
-    the reasoning, and the total both."""
+    """Reason and tokens are read from every reply: cached ones in the input, reasoning in the output, all in total."""
     reply, counts, reason = SHAPES[name]
     assert {SHORT[key]: value for key, value in token_counts(reply).items()} == counts
     assert finish_reason(reply) == reason
@@ -232,12 +201,9 @@ def test_reason_and_usage_in_different_chunks(instrumented: Recorded) -> None:
     class Apart(Speaker):
         @llm_completion_callback()
         def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
-            def chunks() -> Iterator[CompletionResponse]:
-                yield CompletionResponse(text=ANSWER, delta=ANSWER, raw={"id": "r1", "model": "m1", "choices": [{}]})
-                yield CompletionResponse(text=ANSWER, delta="", raw={"choices": [{"finish_reason": "stop"}]})
-                yield CompletionResponse(text=ANSWER, delta="", raw={"choices": [], "usage": OPENAI["usage"]})
-
-            return chunks()
+            reason, usage = {"choices": [{"finish_reason": "stop"}]}, {"choices": [], "usage": OPENAI["usage"]}
+            chunks = ({"id": "r1", "model": "m1", "choices": [{}]}, reason, usage)
+            return (CompletionResponse(text=ANSWER, delta="", raw=raw) for raw in chunks)
 
     list(Apart().stream_complete(QUESTION))
     told = dict(instrumented.spans[0].attributes or {})
@@ -256,8 +222,7 @@ class Cover(BaseModel):
 
 
 def test_structured_model(instrumented: Recorded) -> None:
-    """A structured model is one call with the settings, tokens and finish reason of the model that it wraps; its answer
-    is JSON."""
+    """A structured model is one call with the settings, tokens and reason of the model that it wraps, and JSON."""
 
     class Filler(Speaker):
         temperature: float = 0.3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,132 +10,35 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.model_messages import ModelMessage, TextPart, ToolCallPart
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
-from ragtrace_llama_index.blocks import message_of
 from ragtrace_llama_index.conversion import documents_of, origin
 from tests.conftest import Recorded
-from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
+from tests.llama_index.conftest import traced
+from tests.row_files import table
 
-# LlamaIndex leaves its chat memory's database open.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
 
-EMBEDDED = ["page: 0\n\nPassage 0 on pumps.", "page: 1\n\nPassage 1 on pumps."]
-CONTEXT = "page: 0\n\nPassage 0 on pumps.\n\npage: 1\n\nPassage 1 on pumps."
-TEMPLATE = (
-    "Context information is below.\n---------------------\n{context_str}\n---------------------\nGiven the context "
-    "information and not prior knowledge, answer the query.\nQuery: {query_str}\nAnswer: "
-)
-PROMPT = TEMPLATE.format(context_str=CONTEXT, query_str=QUESTION)
-DOCUMENTS = [
-    {"id": "n0", "score": 0.9, "content": "Passage 0 on pumps.", "metadata": {"page": 0}},
-    {"id": "n1", "score": 0.8, "content": "Passage 1 on pumps.", "metadata": {"page": 1}},
-]
-
-
-def said(role: str, text: str, **more: str) -> list[Any]:
-    return [{"role": role, "parts": [{"type": "text", "content": text}], **more}]
-
-
-GOLDEN = (
-    "invoke_workflow RetrieverQueryEngine",
-    "INTERNAL",
-    {
-        "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": "RetrieverQueryEngine",
-        "gen_ai.input.messages": said("user", QUESTION),
-        "gen_ai.output.messages": said("assistant", ANSWER, finish_reason="stop"),
-        "openinference.span.kind": "CHAIN",
-        "input.value": QUESTION,
-        "input.mime_type": "text/plain",
-        "output.value": ANSWER,
-        "output.mime_type": "text/plain",
-        "ragtrace.evaluation.sampled": True,
-        "ragtrace.sampling.probability": 1.0,
-    },
-    [
-        (
-            "retrieval Fixed",
-            "CLIENT",
-            {
-                "gen_ai.operation.name": "retrieval",
-                "gen_ai.data_source.id": "Fixed",
-                "gen_ai.retrieval.query.text": QUESTION,
-                "gen_ai.retrieval.documents": DOCUMENTS,
-                "openinference.span.kind": "RETRIEVER",
-                "input.value": QUESTION,
-                "input.mime_type": "text/plain",
-                "output.value": [
-                    {"page_content" if key == "content" else key: value for key, value in document.items()}
-                    for document in DOCUMENTS
-                ],
-                "output.mime_type": "application/json",
-                "retrieval.documents.0.document.id": "n0",
-                "retrieval.documents.0.document.score": 0.9,
-                "retrieval.documents.0.document.content": "Passage 0 on pumps.",
-                "retrieval.documents.0.document.metadata": {"page": 0},
-                "retrieval.documents.1.document.id": "n1",
-                "retrieval.documents.1.document.score": 0.8,
-                "retrieval.documents.1.document.content": "Passage 1 on pumps.",
-                "retrieval.documents.1.document.metadata": {"page": 1},
-                "ragtrace.retrieval.documents.count": 2,
-            },
-            [],
-        ),
-        (
-            "text_completion speaker-1",
-            "CLIENT",
-            {
-                "gen_ai.operation.name": "text_completion",
-                "gen_ai.workflow.name": "RetrieverQueryEngine",
-                "gen_ai.request.model": "speaker-1",
-                "gen_ai.response.model": "speaker-1-0613",
-                "gen_ai.response.id": "reply-1",
-                "gen_ai.response.finish_reasons": ("stop",),
-                "gen_ai.usage.input_tokens": 40,
-                "gen_ai.usage.output_tokens": 7,
-                "gen_ai.input.messages": said("user", PROMPT),
-                "gen_ai.output.messages": said("assistant", ANSWER, finish_reason="stop"),
-                "llm.finish_reason": "stop",
-                "input.value": said("user", PROMPT),
-                "input.mime_type": "application/json",
-                "output.value": ANSWER,
-                "output.mime_type": "text/plain",
-                "openinference.span.kind": "LLM",
-                "llm.model_name": "speaker-1-0613",
-                "llm.token_count.prompt": 40,
-                "llm.token_count.completion": 7,
-                "llm.token_count.total": 47,
-                "llm.prompt_template.template": TEMPLATE,
-                "llm.prompt_template.variables": {"query_str": QUESTION, "context_str": CONTEXT},
-                "llm.input_messages.0.message.role": "user",
-                "llm.input_messages.0.message.content": PROMPT,
-                "llm.output_messages.0.message.role": "assistant",
-                "llm.output_messages.0.message.content": ANSWER,
-            },
-            [],
-        ),
-    ],
-)
+GOLDEN = table(__file__, "golden_tree")
 
 
 def whole(recorded: Recorded) -> list[Any]:
-    """Spans as (name, kind, attributes, children), JSON strings read."""
+    """Spans as [name, kind, attributes, children], JSON strings read."""
 
     def value(given: Any) -> Any:
+        if isinstance(given, tuple):
+            return {"sequence": list(given)}
         return json.loads(given) if isinstance(given, str) and given[:1] in "[{" and given else given
 
     def below(parent: int | None) -> list[Any]:
         children = [s for s in recorded.spans if (s.parent.span_id if s.parent else None) == parent]
         children.sort(key=lambda s: s.start_time or 0)
         return [
-            (s.name, s.kind.name, {k: value(v) for k, v in (s.attributes or {}).items()}, below(s.context.span_id))
+            [s.name, s.kind.name, {k: value(v) for k, v in (s.attributes or {}).items()}, below(s.context.span_id)]
             for s in children
         ]
 
@@ -167,22 +69,18 @@ def test_a_stream_has_the_same_tree(instrumented: Recorded) -> None:
 def test_metadata_only(recorded: Recorded) -> None:
     """Without content no span of any case holds a word of question, passage or answer; the traces hold them all."""
     secrets = (QUESTION, "Passage", "covered", "sk-never-to-be-seen", "half a pair", "the model is down")
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer)
-    try:
+    with traced(recorded, capture_content=False):
         for name in ("query", "query_stream", "stream_chat", "react_agent", "workflow", "reranker", "model_fails"):
             recorded.clear()
             CASES[name].run()
             (trace,) = recorded.traces
             assert (trace.query, trace.answer) == (QUESTION, CASES[name].answer)
             assert all(d.content.startswith("Passage") for d in trace.documents)
-            told = [*(s.to_json() for s in recorded.spans)]
+            told = [span.to_json() for span in recorded.spans]
             assert not [secret for secret in secrets for text in told if secret in text]
             (retrieval,) = recorded.named("retrieval")
             found = json.loads(attributes(retrieval)["gen_ai.retrieval.documents"])
             assert found[1] == {"id": "n1", "score": 0.8}
-    finally:
-        instrumentor.uninstrument()
 
 
 def test_credentials_stay(instrumented: Recorded) -> None:
@@ -192,52 +90,32 @@ def test_credentials_stay(instrumented: Recorded) -> None:
 
 
 def test_embeddings_and_index(instrumented: Recorded) -> None:
-    """Retrieval by an index names its store and how many it asked for; embeddings tell their size, no numbers; those
-    of indexing are no request."""
+    """Retrieval names its store and limit; embeddings tell their size, no numbers; those of indexing are no request."""
     index = VectorStoreIndex(NODES[:2], embed_model=MockEmbedding(8, model_name="embedder-1"))
     index.as_query_engine(llm=Speaker(), similarity_top_k=2).query(QUESTION)
-    assert instrumented.tree() == [
-        ("embeddings embedder-1", []),
-        (
-            "invoke_workflow RetrieverQueryEngine",
-            [("retrieval VectorIndexRetriever", [("embeddings embedder-1", [])]), ("text_completion speaker-1", [])],
-        ),
-    ]
+    embeddings = ("embeddings embedder-1", [])
+    query = [("retrieval VectorIndexRetriever", [embeddings]), ("text_completion speaker-1", [])]
+    assert instrumented.tree() == [embeddings, ("invoke_workflow RetrieverQueryEngine", query)]
     assert len(instrumented.traces) == 1
-    (retrieval,) = instrumented.named("retrieval")
-    assert attributes(retrieval)["gen_ai.retrieval.top_k"] == 2
-    assert attributes(retrieval)["gen_ai.provider.name"] == "SimpleVectorStore"
-    assert attributes(instrumented.named("embeddings")[0]) == {
-        "gen_ai.operation.name": "embeddings",
-        "gen_ai.request.model": "embedder-1",
-        "gen_ai.embeddings.dimension.count": 8,
-        "embedding.model_name": "embedder-1",
-        "openinference.span.kind": "EMBEDDING",
-        "embedding.embeddings.0.embedding.text": EMBEDDED[0],
-        "embedding.embeddings.1.embedding.text": EMBEDDED[1],
-        "input.value": json.dumps(EMBEDDED),
-        "input.mime_type": "application/json",
-        "output.value": '{"vectors": 2, "dimensions": 8}',
-        "output.mime_type": "application/json",
-    }
-
-
-class Rerank(BaseNodePostprocessor):
-    """Writes new scores into the nodes that it was given, as many rerankers do."""
-
-    model: str = "cross-1"
-    top_n: int = 1
-
-    def _postprocess_nodes(
-        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
-    ) -> list[NodeWithScore]:
-        for i, node in enumerate(nodes):
-            node.score = i / 100
-        return nodes[-1:]
+    told = attributes(instrumented.named("retrieval")[0])
+    assert (told["gen_ai.retrieval.top_k"], told["gen_ai.provider.name"]) == (2, "SimpleVectorStore")
+    assert attributes(instrumented.named("embeddings")[0]) == table(__file__, "embeddings")
 
 
 def test_reranker(instrumented: Recorded) -> None:
     """A reranker's span has what it was given, with the scores of then, and what it left; that is what is evaluated."""
+
+    class Rerank(BaseNodePostprocessor):
+        """Writes new scores into the nodes that it was given, as many rerankers do."""
+
+        model: str = "cross-1"
+        top_n: int = 1
+
+        def _postprocess_nodes(self, nodes: list[NodeWithScore], query_bundle: Any = None) -> list[NodeWithScore]:
+            for i, node in enumerate(nodes):
+                node.score = i / 100
+            return nodes[-1:]
+
     engine(Fixed(lambda: scored(NODES[:2])), node_postprocessors=[Rerank()]).query(QUESTION)
     (rerank,) = instrumented.named("rerank")
     told = attributes(rerank)
@@ -252,27 +130,11 @@ def test_reranker(instrumented: Recorded) -> None:
 
 def test_nested_retrievers(instrumented: Recorded) -> None:
     """Inner retrievals are there, below the outer one; `retrieve` and `_retrieve` of one retriever are one span."""
-    cases.recursive()
-    cases.fusion()
-    assert instrumented.tree() == [
-        (
-            "invoke_workflow RetrieverQueryEngine",
-            [
-                ("retrieval RecursiveRetriever", [("retrieval Fixed", []), ("retrieval Fixed", [])]),
-                ("text_completion speaker-1", []),
-            ],
-        ),
-        (
-            "invoke_workflow RetrieverQueryEngine",
-            [
-                (
-                    "retrieval Sorted",
-                    [("retrieval QueryFusionRetriever", [("retrieval Fixed", []), ("retrieval Fixed", [])])],
-                ),
-                ("text_completion speaker-1", []),
-            ],
-        ),
-    ]
+    CASES["recursive"].run()
+    CASES["fusion"].run()
+    inner, model = [("retrieval Fixed", [])] * 2, ("text_completion speaker-1", [])
+    outer = ("retrieval RecursiveRetriever", inner), ("retrieval Sorted", [("retrieval QueryFusionRetriever", inner)])
+    assert instrumented.tree() == [("invoke_workflow RetrieverQueryEngine", [each, model]) for each in outer]
 
 
 def test_override_that_calls_its_base(instrumented: Recorded) -> None:
@@ -288,17 +150,9 @@ def test_override_that_calls_its_base(instrumented: Recorded) -> None:
 
 def test_agent(instrumented: Recorded) -> None:
     """An agent's tree: its model calls, its tool and what the tool did; the twin streams of a model are one call."""
-    cases.react_agent()
-    assert instrumented.tree() == [
-        (
-            "invoke_agent ReActAgent",
-            [
-                ("chat speaker-1", []),
-                ("execute_tool kb", [("retrieval Fixed", []), ("text_completion speaker-1", [])]),
-                ("chat speaker-1", []),
-            ],
-        )
-    ]
+    CASES["react_agent"].run()
+    chat, tool = ("chat speaker-1", []), [("retrieval Fixed", []), ("text_completion speaker-1", [])]
+    assert instrumented.tree() == [("invoke_agent ReActAgent", [chat, ("execute_tool kb", tool), chat])]
     told = attributes(instrumented.named("execute_tool")[0])
     assert told["gen_ai.tool.name"] == told["tool.name"] == "kb"
     assert (told["gen_ai.tool.call.arguments"], told["gen_ai.tool.call.result"]) == ("pump cover", ANSWER)
@@ -308,7 +162,7 @@ def test_agent(instrumented: Recorded) -> None:
 
 def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
     """A model's tool calls and a tool's answer are parts of their messages."""
-    cases.function_agent()
+    CASES["function_agent"].run()
     assert instrumented.tree() == [
         ("invoke_agent helper", [("chat caller-1", []), ("execute_tool today", []), ("chat caller-1", [])])
     ]
@@ -317,16 +171,6 @@ def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
     assert call == {"type": "tool_call", "id": "call-1", "name": "today", "arguments": {}}
     answered = json.loads(second["gen_ai.input.messages"])[-1]
     assert answered["parts"] == [{"type": "tool_call_response", "id": "call-1", "response": "Saturday"}]
-
-
-def test_tool_calls_in_blocks() -> None:
-    """A message whose blocks call tools keeps its text and its calls."""
-    blocks = [
-        SimpleNamespace(text="One moment."),
-        SimpleNamespace(tool_call_id="c1", tool_name="today", tool_kwargs={"zone": "CET"}),
-    ]
-    parts = [TextPart("One moment."), ToolCallPart("today", {"zone": "CET"}, "c1")]
-    assert message_of(SimpleNamespace(role="assistant", blocks=blocks)) == ModelMessage("assistant", parts)
 
 
 def test_tool_that_fails(instrumented: Recorded) -> None:
@@ -354,40 +198,27 @@ def test_chat_by_way_of_complete(instrumented: Recorded) -> None:
 
 def test_events(recorded: Recorded) -> None:
     """With content on events alone, spans hold none of it."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(
-        tracer_provider=recorded.provider, capture=ContentPolicy.of("EVENT_ONLY"), consumer=recorded.consumer
-    )
-    try:
+    with traced(recorded, capture=ContentPolicy.of("EVENT_ONLY")):
         engine().query(QUESTION)
-    finally:
-        instrumentor.uninstrument()
     assert len(recorded.spans) == 3
     assert not [span for span in recorded.spans if "covered" in span.to_json()]
 
 
-def test_documents_without_a_retrieval(instrumented: Recorded) -> None:
-    """Nodes handed to a synthesizer by hand stand on the request's own span."""
-    cases.retrieve_and_synthesize()
-    (root,) = instrumented.named("invoke_workflow")
-    assert attributes(root)["retrieval.documents.4.document.id"] == "n4"
-    assert attributes(root)["ragtrace.retrieval.documents.count"] == 5
-
-
-class Broken:
-    """A node of the application's own whose metadata cannot be read."""
-
-    text = "broken"
-
-    @property
-    def metadata(self) -> Any:
-        raise RuntimeError("no metadata")
-
-
 def test_one_bad_node_hides_no_other() -> None:
     """A node that raises is left out, and so are values that are no list; tags of any type cost nothing else."""
-    assert [each.content for each in documents_of([scored()[0], Broken(), scored()[1]])] == [
-        node.node.get_content() for node in scored()[:2]
-    ]
+
+    class Broken:
+        text = "broken"
+
+        @property
+        def metadata(self) -> Any:
+            raise RuntimeError("no metadata")
+
+    class Mean:
+        def get_content(self) -> str:
+            raise RuntimeError("not for you")
+
+    first, second = scored()[:2]
+    assert [each.id for each in documents_of([first, Broken(), Mean(), second])] == ["n0", "n1"]
     assert documents_of(object()) == []
     assert origin(["a"]) == {}

@@ -8,7 +8,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -24,14 +24,12 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor, conversion
-from tests.conftest import Recorded
+from tests.conftest import Gathering, Recorded
 from tests.llama_index import cases
-from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine, scored
-from tests.llama_index.conftest import arrived
+from tests.llama_index.cases import ANSWER, CASES, QUESTION, Fixed, Speaker, engine, read, scored, streamed
+from tests.llama_index.conftest import arrived, traced
 
-# LlamaIndex leaves its chat memory's database open.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
 
 RAG = ("invoke_workflow RetrieverQueryEngine", [("retrieval Fixed", []), ("text_completion speaker-1", [])])
 
@@ -40,33 +38,22 @@ def everywhere(recorded: Recorded, key: str) -> set[Any]:
     return {(span.attributes or {}).get(key) for span in recorded.spans}
 
 
-# --- one tree ------------------------------------------------------------------------------------
-
-
 def test_below_an_ambient_span(instrumented: Recorded) -> None:
-    """Under the span of a web framework there is one tree, below it; a stream read later is in it, too."""
+    """Below a web framework's span there is one tree, of a stream read later as of a workflow in tasks of its own."""
     tracer = instrumented.provider.get_tracer("web")
     with tracer.start_as_current_span("GET /ask"):
         response = engine(streaming=True).query(QUESTION)
     list(response.response_gen)
-    assert instrumented.tree() == [("GET /ask", [RAG])]
-
-
-def test_agent_below_an_ambient_span(instrumented: Recorded) -> None:
-    """A workflow runs in tasks of its own, and stays below the span in which it was started."""
-    tracer = instrumented.provider.get_tracer("web")
-    with tracer.start_as_current_span("GET /ask"):
-        cases.workflow()
-    ((name, below),) = instrumented.tree()
-    assert name == "GET /ask"
-    assert below == [("invoke_workflow Flow", [("retrieval Fixed", []), ("text_completion speaker-1", [])])]
+    with tracer.start_as_current_span("GET /flow"):
+        CASES["workflow"].run()
+    assert instrumented.tree() == [("GET /ask", [RAG]), ("GET /flow", [("invoke_workflow Flow", RAG[1])])]
 
 
 def test_no_context_is_left_behind(instrumented: Recorded) -> None:
     """After a request, and between the pieces of its stream, no span is current and none is LlamaIndex's active."""
     from llama_index_instrumentation.span import active_span_id
 
-    stream = engine(streaming=True).query(QUESTION).response_gen
+    stream = streamed()
     next(stream)
     assert otel.get_current_span() is otel.INVALID_SPAN
     assert active_span_id.get() is None
@@ -96,12 +83,10 @@ def test_functions_of_the_application(instrumented: Recorded) -> None:
     ask(QUESTION)
     asyncio.run(aask(QUESTION))
     Assistant().ask(QUESTION)
-    names = []
-    for name, below in instrumented.tree():
-        names.append(name.split(".")[-1])
-        assert below == RAG[1]
-    assert names == ["ask", "aask", "ask"]
-    assert instrumented.tree()[2][0] == "invoke_workflow Assistant.ask"
+    tree = instrumented.tree()
+    assert [name.split(".")[-1] for name, _ in tree] == ["ask", "aask", "ask"]
+    assert [below for _, below in tree] == [RAG[1]] * 3
+    assert tree[2][0] == "invoke_workflow Assistant.ask"
     assert {(t.query, t.answer, len(t.documents)) for t in instrumented.traces} == {(QUESTION, ANSWER, 5)}
 
 
@@ -130,11 +115,10 @@ def test_user_and_session(instrumented: Recorded, name: str) -> None:
     """What `instrument_tags` says stands on every span of the tree, in other threads and tasks, too."""
     tags = {"thread_id": "c1", "user_id": "u1", "tags": ["beta"], "tenant": "acme"}
     with instrument_tags(tags):
-        cases.CASES[name].run()
-    assert everywhere(instrumented, "gen_ai.conversation.id") == {"c1"}
-    assert everywhere(instrumented, "session.id") == {"c1"}
-    assert everywhere(instrumented, "user.id") == {"u1"}
-    assert everywhere(instrumented, "tag.tags") == {("beta",)}
+        CASES[name].run()
+    expected = {"gen_ai.conversation.id": "c1", "session.id": "c1", "user.id": "u1", "tag.tags": ("beta",)}
+    for key, value in expected.items():
+        assert everywhere(instrumented, key) == {value}
     assert not [span for span in instrumented.spans if "llamaindex." in span.to_json()]
     for trace in instrumented.traces:
         assert (trace.facts.session_id, trace.attributes["tenant"], trace.facts.tenant) == ("c1", "acme", "acme")
@@ -143,11 +127,8 @@ def test_user_and_session(instrumented: Recorded, name: str) -> None:
 def test_user_alone(instrumented: Recorded) -> None:
     """A workflow's user is known without a session, although LlamaIndex hands its span no tags."""
     with instrument_tags({"user_id": "u1"}):
-        cases.workflow()
+        CASES["workflow"].run()
     assert everywhere(instrumented, "user.id") == {"u1"}
-
-
-# --- streams -------------------------------------------------------------------------------------
 
 
 def test_tracing_reads_no_stream(instrumented: Recorded) -> None:
@@ -168,15 +149,11 @@ def test_tracing_reads_no_stream(instrumented: Recorded) -> None:
 
 
 def test_model_without_callbacks(instrumented: Recorded) -> None:
-    """A model that streams without LlamaIndex's callbacks has a span, not marked as cancelled; the text is the
-    root's."""
+    """A model without LlamaIndex's callbacks has a span, not marked as cancelled; the text is the root's."""
 
     class Bare(Speaker):
         def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-            def words() -> Iterator[CompletionResponse]:
-                yield CompletionResponse(text=ANSWER, delta=ANSWER)
-
-            return words()
+            yield CompletionResponse(text=ANSWER, delta=ANSWER)
 
     list(engine(llm=Bare(), streaming=True).query(QUESTION).response_gen)
     (model,) = instrumented.named("text_completion")
@@ -206,7 +183,7 @@ def test_dropped_in_a_cycle(instrumented: Recorded) -> None:
 
 def test_reading_on_after_the_end(instrumented: Recorded) -> None:
     """An exhausted or closed stream stays so, and its request ends once."""
-    stream = engine(streaming=True).query(QUESTION).response_gen
+    stream = streamed()
     list(stream)
     assert list(stream) == []
     stream.close()
@@ -215,24 +192,20 @@ def test_reading_on_after_the_end(instrumented: Recorded) -> None:
 
 def test_closing_ends_at_once(instrumented: Recorded) -> None:
     """A stream that its consumer closes ends its request there and then, sync and async."""
-    stream = engine(streaming=True).query(QUESTION).response_gen
-    next(stream)
-    stream.close()
+    cases.query_stream_closed()
     assert len(instrumented.traces) == 1
 
-    async def read() -> None:
-        response = await engine(streaming=True).aquery(QUESTION)
-        await response.response_gen.__anext__()
-        await response.response_gen.aclose()
+    async def close() -> None:
+        await cases.aquery_stream_closed()
         assert len(instrumented.traces) == 2
 
-    asyncio.run(read())
+    asyncio.run(close())
     assert [trace.facts.cancelled for trace in instrumented.traces] == [True, True]
 
 
 def test_throwing_into_a_stream(instrumented: Recorded) -> None:
     """An error thrown into a stream is the request's."""
-    stream = engine(streaming=True).query(QUESTION).response_gen
+    stream = streamed()
     next(stream)
     with pytest.raises(LookupError):
         stream.throw(LookupError("gone"))
@@ -250,107 +223,39 @@ def test_consumer_cancelled_between_pieces(instrumented: Recorded) -> None:
 
             return words()
 
-    async def read() -> None:
-        response = await engine(llm=Slow(), streaming=True).aquery(QUESTION)
-        async for _ in response.async_response_gen():
-            pass
-
-    async def ask() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(read(), 0.2)
-
-    asyncio.run(ask())
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(read(engine(llm=Slow(), streaming=True).aquery(QUESTION)), 0.2))
     arrived(instrumented, 1)
-    assert (instrumented.traces[0].answer, instrumented.traces[0].error) == ("The", None)
-    assert instrumented.traces[0].facts.cancelled is True
-
-
-@pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-def test_dropped_in_a_forked_child() -> None:
-    """The thread that ends dropped streams runs anew in a forked child."""
-    run_python(
-        """
-import os
-from tests.llama_index.cases import QUESTION, engine
-def drop():
-    del_me = engine(streaming=True).query(QUESTION)
-    next(del_me.response_gen)
-drop()
-arrive(1)
-pid = os.fork()
-if pid == 0:
-    drop()
-    try:
-        arrive(2)
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-"""
-    )
-
-
-# --- bad input -----------------------------------------------------------------------------------
+    (trace,) = instrumented.traces
+    assert (trace.answer, trace.error, trace.facts.cancelled) == ("The", None, True)
 
 
 @pytest.mark.parametrize(
     "name", ["content_that_is_no_text", "ten_megabytes", "score_that_is_no_number", "lone_surrogates", "nul_bytes"]
 )
 def test_odd_input_is_sent(instrumented: Recorded, name: str) -> None:
-    """Whatever a request holds, its spans can be encoded, hold no NUL and stay small."""
-    cases.CASES[name].run()
+    """Whatever a request holds, its spans can be encoded, hold no NUL and stay small; a score of NaN is no score."""
+    CASES[name].run()
     sent = encode_spans(instrumented.spans).SerializeToString()
     assert b"\0" not in "".join(str(s.attributes) for s in instrumented.spans).encode()
     assert len(sent) < 100_000
-
-
-def test_score_that_is_no_number(instrumented: Recorded) -> None:
-    """A score of NaN is no score."""
-    cases.score_that_is_no_number()
-    assert [d.score for d in instrumented.traces[0].documents] == [None]
-
-
-def test_node_that_cannot_be_read(instrumented: Recorded) -> None:
-    """A node that raises when it is read is left out; its neighbours are there."""
-
-    class Mean:
-        score = 0.5
-
-        @property
-        def node(self) -> Any:
-            return self
-
-        def get_content(self) -> str:
-            raise RuntimeError("not for you")
-
-    assert [d.id for d in conversion.documents_of([scored()[0], Mean(), scored()[1]])] == ["n0", "n1"]
-
-
-# --- others --------------------------------------------------------------------------------------
+    if name == "score_that_is_no_number":
+        assert [d.score for d in instrumented.traces[0].documents] == [None]
 
 
 def test_failures_of_ours_stay_ours(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> None:
     """What goes wrong inside ragtrace is counted; the application gets its answer."""
 
-    class Broken:
+    class Broken(Gathering):
         def sample(self, trace: Any) -> Any:
             raise RuntimeError("ours")
 
-        def submit(self, trace: Any, decision: Any = None) -> bool:
-            return False
-
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, consumer=Broken())
-    handlers = instrumentor._handlers
-    assert handlers is not None
-    try:
+    with traced(recorded, consumer=Broken()) as instrumentor:
         assert str(engine().query(QUESTION)) == ANSWER
-        assert "".join(engine(streaming=True).query(QUESTION).response_gen) == ANSWER
-        assert handlers.recorder.failures == 2
-    finally:
-        instrumentor.uninstrument()
-        caplog.clear()
+        assert "".join(streamed()) == ANSWER
+        assert instrumentor._handlers is not None
+        assert instrumentor._handlers.recorder.failures == 2
+    caplog.clear()
 
 
 def test_suppressed(instrumented: Recorded) -> None:
@@ -363,13 +268,8 @@ def test_suppressed(instrumented: Recorded) -> None:
 
 def test_dropped_by_the_sampler(recorded: Recorded) -> None:
     """A trace that the application's sampler drops makes no spans, and is evaluated all the same."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    provider = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
-    instrumentor.instrument(tracer_provider=provider, consumer=recorded.consumer)
-    try:
+    with traced(recorded, tracer_provider=TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)):
         engine().query(QUESTION)
-    finally:
-        instrumentor.uninstrument()
     assert [(t.query, t.answer) for t in recorded.traces] == [(QUESTION, ANSWER)]
 
 
@@ -377,11 +277,9 @@ def test_uninstrument(recorded: Recorded) -> None:
     """Instrumented twice it records once; after uninstrument LlamaIndex's dispatcher is as it was."""
     dispatcher = get_dispatcher()
     before = (list(dispatcher.span_handlers), list(dispatcher.event_handlers))
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    for _ in range(2):
+    with traced(recorded) as instrumentor:
         instrumentor.instrument(tracer_provider=recorded.provider, consumer=recorded.consumer)
-    engine().query(QUESTION)
-    instrumentor.uninstrument()
+        engine().query(QUESTION)
     engine().query(QUESTION)
     assert len(recorded.traces) == 1
     assert (dispatcher.span_handlers, dispatcher.event_handlers) == before
@@ -389,33 +287,29 @@ def test_uninstrument(recorded: Recorded) -> None:
 
 def test_uninstrument_ends_what_is_open(recorded: Recorded) -> None:
     """A request in progress ends when tracing is taken away; its stream reads on."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, consumer=recorded.consumer)
-    stream = engine(streaming=True).query(QUESTION).response_gen
-    next(stream)
-    instrumentor.uninstrument()
+    with traced(recorded):
+        stream = streamed()
+        next(stream)
     assert len(recorded.named("invoke_workflow")) == 1
     assert "".join(stream) == " pump is covered for 24 months."
 
 
 def test_dispatcher_shutdown(instrumented: Recorded) -> None:
     """LlamaIndex's shutdown ends what is open."""
-    stream = engine(streaming=True).query(QUESTION).response_gen
+    stream = streamed()
     next(stream)
     get_dispatcher().shutdown()
     assert [trace.error for trace in instrumented.traces] == ["expired"]
     stream.close()
 
 
-class _Theirs(SimpleSpanHandler):
-    """Stands where OpenInference's handler stands; what it does does not matter here."""
-
-    __module__ = "openinference.instrumentation.llama_index._handler"
-
-
 def test_another_tracer(instrumented: Recorded, caplog: pytest.LogCaptureFixture) -> None:
     """While another library's handler is on the dispatcher, ragtrace records nothing and logs one warning."""
-    dispatcher, theirs = get_dispatcher(), _Theirs()
+
+    class Theirs(SimpleSpanHandler):
+        __module__ = "openinference.instrumentation.llama_index._handler"
+
+    dispatcher, theirs = get_dispatcher(), Theirs()
     dispatcher.add_span_handler(theirs)
     try:
         with caplog.at_level(logging.WARNING, logger="ragtrace_llama_index.tracer"):
@@ -429,55 +323,44 @@ def test_another_tracer(instrumented: Recorded, caplog: pytest.LogCaptureFixture
     assert len(instrumented.traces) == 1
 
 
-_PRELUDE = """
-import sys, time
+PROGRAM = """
+import os, sys
 from opentelemetry.sdk.trace import TracerProvider
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Gathering
 gathering = Gathering()
 RagtraceLlamaIndexInstrumentor().instrument(tracer_provider=TracerProvider(), consumer=gathering)
 assert not [m for m in sys.modules if m.startswith("llama_index")]
-def arrive(count):
-    limit = time.monotonic() + 10
-    while len(gathering.traces) < count and time.monotonic() < limit:
-        time.sleep(0.005)
-    assert len(gathering.traces) == count, len(gathering.traces)
+from tests.llama_index.cases import CASES, streamed
+from tests.llama_index.conftest import arrived
+CASES["query"].run()
+arrived(gathering, 1)
+CASES["query_stream_abandoned"].run()
+arrived(gathering, 2)
+pid = os.fork()
+if pid == 0:
+    CASES["query_stream_abandoned"].run()
+    try:
+        arrived(gathering, 3)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+left_open = streamed()
+next(left_open)
 """
 
 
-def run_python(code: str) -> None:
-    """Run a program in a process of its own, from the project's root."""
+@pytest.mark.process
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_process_of_its_own() -> None:
+    """Instrumenting imports no LlamaIndex; an application that imports it later is traced. The thread that ends dropped
+    streams runs anew in a forked child. A program that leaves a stream open exits: nothing of ours holds it."""
     done = subprocess.run(
-        [sys.executable, "-c", _PRELUDE + code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-
-
-@pytest.mark.process
-def test_instrumented_before_the_import() -> None:
-    """Instrumenting imports no LlamaIndex; an application that imports it later is traced."""
-    run_python("from tests.llama_index import cases\ncases.query()\narrive(1)")
-
-
-@pytest.mark.process
-def test_process_with_an_open_stream_exits() -> None:
-    """A program that leaves a stream open exits at once: nothing of ours holds it."""
-    run_python(
-        """
-from tests.llama_index.cases import QUESTION, engine
-
-response = engine(streaming=True).query(QUESTION)
-next(response.response_gen)
-"""
-    )
-
-
-# --- what a request took -------------------------------------------------------------------------
 
 
 def test_stages_tokens_and_the_prompts_version(instrumented: Recorded) -> None:
@@ -485,8 +368,7 @@ def test_stages_tokens_and_the_prompts_version(instrumented: Recorded) -> None:
     with instrument_tags({"prompt_version": "v3"}):
         engine(Fixed()).query(QUESTION)
     (trace,) = instrumented.traces
-    stages = trace.facts.stages
-    assert isinstance(stages, dict)
+    stages: Any = trace.facts.stages
     assert set(stages) == {"retrieval", "generation"}
     assert all(0 < seconds <= trace.duration for seconds in stages.values())
     assert (trace.facts.input_tokens, trace.facts.output_tokens) == (40, 7)
@@ -497,23 +379,17 @@ def test_stages_tokens_and_the_prompts_version(instrumented: Recorded) -> None:
 @pytest.mark.parametrize("name", ["query_stream", "stream_chat"])
 def test_the_time_to_the_first_chunk(instrumented: Recorded, name: str) -> None:
     """A streamed answer has the time to its first piece, from the start of the request."""
-    cases.CASES[name].run()
+    CASES[name].run()
     arrived(instrumented, 1)
     (trace,) = instrumented.traces
-    first = trace.facts.time_to_first_chunk
-    assert isinstance(first, float)
-    assert 0 < first <= trace.duration
+    assert 0 < (trace.facts.time_to_first_chunk or 0) <= trace.duration
 
 
-def test_rerankers_and_tools_are_stages(instrumented: Recorded) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected"), [("reranker", {"retrieval", "rerank", "generation"}), ("react_agent", {"tool"})]
+)
+def test_rerankers_and_tools_are_stages(instrumented: Recorded, name: str, expected: set[str]) -> None:
     """A reranker's and a tool's time are told beside the model's."""
-    cases.CASES["reranker"].run()
-    stages = instrumented.traces[-1].facts.stages
-    assert isinstance(stages, dict)
-    assert {"retrieval", "rerank", "generation"} <= set(stages)
-    instrumented.clear()
-    cases.CASES["react_agent"].run()
+    CASES[name].run()
     arrived(instrumented, 1)
-    stages = instrumented.traces[-1].facts.stages
-    assert isinstance(stages, dict)
-    assert "tool" in stages
+    assert expected <= set(instrumented.traces[0].facts.stages or ())

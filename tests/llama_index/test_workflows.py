@@ -15,24 +15,17 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import FunctionTool
-from llama_index.core.workflow import (
-    Context,
-    HumanResponseEvent,
-    InputRequiredEvent,
-    StartEvent,
-    StopEvent,
-    Workflow,
-    step,
-)
 from llama_index_instrumentation import get_dispatcher
 from pydantic import BaseModel
+from workflows import Context, Workflow, step
+from workflows.events import HumanResponseEvent, InputRequiredEvent, StartEvent, StopEvent
 
 from tests.conftest import Recorded
-from tests.llama_index.cases import ANSWER, IDS, NODES, QUESTION, Caller, Fixed, Found, Speaker, engine, scored
+from tests.llama_index import cases
+from tests.llama_index.cases import ANSWER, IDS, QUESTION, Caller, Fixed, Speaker, engine, run, say, scored
 from tests.llama_index.test_matrix import WORKFLOWS
 
-# LlamaIndex leaves its chat memory's database open.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
 
 
 class Cover(BaseModel):
@@ -40,16 +33,6 @@ class Cover(BaseModel):
 
     item: str
     months: int
-
-
-class Say(Workflow):
-    """Answers with what it holds."""
-
-    reply: Any = "Yes."
-
-    @step
-    async def say(self, ev: StartEvent) -> StopEvent:
-        return StopEvent(result=self.reply)
 
 
 class Forecast(StopEvent):
@@ -67,21 +50,6 @@ class Weather(Workflow):
         return Forecast(weather="sun", degrees=20)
 
 
-def run(workflow: Callable[[], Any], **inputs: Any) -> Any:
-    """Make a workflow in an event loop, and run it there."""
-
-    async def ask() -> Any:
-        return await workflow().run(**inputs)
-
-    return asyncio.run(ask())
-
-
-def say(reply: Any) -> Say:
-    workflow = Say()
-    workflow.reply = reply
-    return workflow
-
-
 @pytest.mark.parametrize(
     ("inputs", "question"),
     [
@@ -96,26 +64,24 @@ def say(reply: Any) -> Say:
 )
 def test_inputs_of_any_name(instrumented: Recorded, inputs: dict[str, Any], question: str) -> None:
     """Whatever a workflow is started with is the question on its root: a text, one value, or several as JSON."""
-    run(Say, **inputs)
+    run(cases.Say, **inputs)
     (trace,) = instrumented.traces
     assert trace.query == question
     assert (instrumented.spans[0].attributes or {}).get("input.value", "") == question
 
 
-class Unreadable:
-    """An object whose fields cannot be read."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(name)
-
-
 def test_inputs_that_cannot_be_read(instrumented: Recorded) -> None:
     """An input whose fields raise, and a list that holds itself, cost the request its question and nothing else."""
+
+    class Unreadable:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
     circle: list[Any] = []
     circle.append(circle)
     for value in (Unreadable(), circle):
         instrumented.clear()
-        run(Say, question=value)
+        run(cases.Say, question=value)
         (trace,) = instrumented.traces
         assert (trace.answer, trace.error) == ("Yes.", None)
 
@@ -136,20 +102,6 @@ def test_answers_of_any_type(instrumented: Recorded, workflow: Callable[[], Work
     assert instrumented.spans[0].attributes["output.value"] == answer  # type: ignore[index]
 
 
-def test_engine_with_an_output_class(instrumented: Recorded) -> None:
-    """A query engine that answers with an object has its JSON as the answer."""
-    engine(llm=Speaker(answer='{"item": "pump", "months": 24}'), output_cls=Cover).query(QUESTION)
-    assert instrumented.traces[0].answer == '{"item": "pump", "months": 24}'
-
-
-def today() -> str:
-    """The day."""
-    return "Saturday"
-
-
-TODAY = FunctionTool.from_defaults(today)
-
-
 @pytest.mark.skipif(WORKFLOWS < 2, reason="agents of llama-index-core 0.12 have no structured answer")
 def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
     """The structured answer of an agent is its answer."""
@@ -157,7 +109,7 @@ def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
     async def fill(messages: Any) -> dict[str, Any]:
         return Cover(item="pump", months=24).model_dump()
 
-    run(lambda: FunctionAgent(tools=[TODAY], llm=Caller(), structured_output_fn=fill), user_msg=QUESTION)
+    run(lambda: FunctionAgent(tools=[cases.TODAY], llm=Caller(), structured_output_fn=fill), user_msg=QUESTION)
     assert instrumented.traces[0].answer == '{"item": "pump", "months": 24}'
 
 
@@ -165,9 +117,7 @@ class HandingOver(Caller):
     """Calls the tool that hands its turn to the writer."""
 
     def _say(self, messages: Any) -> ChatResponse:
-        call = {"id": "call-1", "type": "function", "function": {"name": "handoff", "arguments": "{}"}}
-        message = ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call]})
-        return ChatResponse(message=message, delta="")
+        return super()._say([])
 
     def get_tool_calls_from_response(self, response: Any, error_on_no_tool_call: bool = True, **kw: Any) -> Any:
         kwargs = {"to_agent": "writer", "reason": "the answer is known"}
@@ -175,31 +125,21 @@ class HandingOver(Caller):
 
 
 def two_agents() -> AgentWorkflow:
-    researcher = FunctionAgent(
-        name="researcher", description="Looks", tools=[TODAY], llm=HandingOver(), can_handoff_to=["writer"]
-    )
-    writer = FunctionAgent(name="writer", description="Writes", tools=[TODAY], llm=Caller())
+    first: dict[str, Any] = {"name": "researcher", "description": "Looks", "can_handoff_to": ["writer"]}
+    researcher = FunctionAgent(**first, tools=[cases.TODAY], llm=HandingOver())
+    writer = FunctionAgent(name="writer", description="Writes", tools=[cases.TODAY], llm=Caller())
     return AgentWorkflow(agents=[researcher, writer], root_agent="researcher")
 
 
 def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
-    """Each agent's turn is a span with its name, question and answer; its model calls and tools are below it, and have
-    its name, too."""
+    """Each agent's turn is a span with its name, question and answer; its calls are below it, and have its name."""
     run(two_agents, user_msg=QUESTION)
-    assert instrumented.tree() == [
-        (
-            "invoke_workflow AgentWorkflow",
-            [
-                ("invoke_agent researcher", [("chat caller-1", []), ("execute_tool handoff", [])]),
-                (
-                    "invoke_agent writer",
-                    [("chat caller-1", []), ("execute_tool today", []), ("chat caller-1", [])]
-                    if len(instrumented.named("execute_tool today"))
-                    else [("chat caller-1", [])],
-                ),
-            ],
-        )
+    chat, today = ("chat caller-1", []), ("execute_tool today", [])
+    turns = [
+        ("invoke_agent researcher", [chat, ("execute_tool handoff", [])]),
+        ("invoke_agent writer", [chat, today, chat] if instrumented.named("execute_tool today") else [chat]),
     ]
+    assert instrumented.tree() == [("invoke_workflow AgentWorkflow", turns)]
     first, second = (dict(span.attributes or {}) for span in instrumented.named("invoke_agent"))
     assert (first["gen_ai.agent.name"], second["gen_ai.agent.name"]) == ("researcher", "writer")
     calls = [*instrumented.named("chat"), *instrumented.named("execute_tool")]
@@ -208,9 +148,6 @@ def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
     assert not [span for span in instrumented.spans if "ragtrace.cancelled" in (span.attributes or {})]
     (trace,) = instrumented.traces
     assert (trace.query, trace.answer) == (QUESTION, ANSWER)
-
-
-# --- questions to a person -----------------------------------------------------------------------
 
 
 class Asking(Workflow):
@@ -225,21 +162,25 @@ class Asking(Workflow):
         return StopEvent(result=f"{ev.response}: {ANSWER}")
 
 
+async def leave_at_question(handler: Any, keeps_state: bool = False) -> Any:
+    """Cancel a run when it asks a person; returns its state where it is wanted."""
+    async for event in handler.stream_events():
+        if isinstance(event, InputRequiredEvent):
+            break
+    state = handler.ctx.to_dict() if keeps_state else None
+    await handler.cancel_run()
+    with contextlib.suppress(Exception):
+        await handler
+    return state
+
+
 @pytest.mark.skipif(WORKFLOWS < 2, reason="llama-index-workflows 1 does not say how a workflow ended")
 def test_interrupted_and_resumed(instrumented: Recorded) -> None:
-    """A workflow that stops at a question to a person has it as its answer; the run that goes on has the person's
-    answer as its question."""
+    """A question to a person is the answer of the run that stops at it; the person's answer is the next question."""
 
     async def ask() -> None:
         workflow = Asking()
-        handler = workflow.run(query=QUESTION)
-        async for event in handler.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                break
-        state = handler.ctx.to_dict()
-        await handler.cancel_run()
-        with contextlib.suppress(Exception):
-            await handler
+        state = await leave_at_question(workflow.run(query=QUESTION), keeps_state=True)
         resumed = workflow.run(ctx=Context.from_dict(workflow, state))
         resumed.ctx.send_event(HumanResponseEvent(response="P7"))
         await resumed
@@ -264,13 +205,7 @@ def test_tool_that_waits_for_a_person(instrumented: Recorded) -> None:
 
     async def ask() -> None:
         tool = FunctionTool.from_defaults(async_fn=confirm, name="today")
-        handler = FunctionAgent(name="careful", tools=[tool], llm=Caller()).run(QUESTION)
-        async for event in handler.stream_events():
-            if isinstance(event, InputRequiredEvent):
-                break
-        await handler.cancel_run()
-        with contextlib.suppress(Exception):
-            await handler
+        await leave_at_question(FunctionAgent(name="careful", tools=[tool], llm=Caller()).run(QUESTION))
 
     asyncio.run(ask())
     (trace,) = instrumented.traces
@@ -278,47 +213,22 @@ def test_tool_that_waits_for_a_person(instrumented: Recorded) -> None:
     assert not [span for span in instrumented.spans if span.status.status_code.name == "ERROR"]
 
 
-# --- documents without a retriever ---------------------------------------------------------------
+SEARCHES: dict[str, Callable[..., Any]] = {
+    "nodes with scores": lambda query="pump": scored(),
+    "plain nodes": lambda query="pump": list(cases.NODES),
+    "nodes in a mapping": lambda query="pump": {"query": query, "documents": scored()},
+    "response of an engine": lambda query="pump": engine().query(query),
+    "own retriever": lambda query="pump": "\n".join(node.text for node in Fixed().retrieve(query)),
+}
 
 
-def _tool(search: Callable[..., Any]) -> Callable[[], FunctionAgent]:
-    return lambda: FunctionAgent(tools=[FunctionTool.from_defaults(search, name="today")], llm=Caller())
-
-
-def nodes_with_scores(query: str = "pump") -> list[Any]:
-    """Searches."""
-    return scored()
-
-
-def plain_nodes(query: str = "pump") -> list[Any]:
-    """Searches."""
-    return list(NODES)
-
-
-def nodes_in_a_mapping(query: str = "pump") -> dict[str, Any]:
-    """Searches."""
-    return {"query": query, "documents": scored()}
-
-
-def response_of_an_engine(query: str = "pump") -> Any:
-    """Searches."""
-    return engine().query(query)
-
-
-def own_retriever(query: str = "pump") -> str:
-    """Searches."""
-    return "\n".join(node.text for node in Fixed().retrieve(query))
-
-
-TOOLS = (nodes_with_scores, plain_nodes, nodes_in_a_mapping, response_of_an_engine, own_retriever)
-
-
-@pytest.mark.parametrize("search", TOOLS)
-def test_documents_of_a_tool(instrumented: Recorded, search: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("search", SEARCHES)
+def test_documents_of_a_tool(instrumented: Recorded, search: str) -> None:
     """The documents that a function tool returns or retrieves are the request's documents."""
-    if WORKFLOWS < 2 and search in (response_of_an_engine, own_retriever):
+    if WORKFLOWS < 2 and search in ("response of an engine", "own retriever"):
         pytest.skip("llama-index-core 0.12 calls a synchronous tool in a thread without its context")
-    run(_tool(search), user_msg=QUESTION)
+    tool = FunctionTool.from_defaults(SEARCHES[search], name="today", description="Searches.")
+    run(lambda: FunctionAgent(tools=[tool], llm=Caller()), user_msg=QUESTION)
     (trace,) = instrumented.traces
     assert tuple(document.id for document in trace.documents) == IDS
 
@@ -327,11 +237,11 @@ class PlainSearch(Workflow):
     """Searches in a step without a retriever, answers in the next one."""
 
     @step
-    async def look(self, ev: StartEvent) -> Found:
-        return Found(nodes=scored())
+    async def look(self, ev: StartEvent) -> cases.Found:
+        return cases.Found(nodes=scored())
 
     @step
-    async def say(self, ev: Found) -> StopEvent:
+    async def say(self, ev: cases.Found) -> StopEvent:
         return StopEvent(result=str(await Speaker().acomplete("Answer.")))
 
 
@@ -351,18 +261,19 @@ def plain_question(query: str) -> str:
         lambda: run(PlainSearch, query=QUESTION),
         lambda: run(lambda: say({"answer": ANSWER, "source_nodes": scored()}), query=QUESTION),
         lambda: plain_question(QUESTION),
+        cases.CASES["retrieve_and_synthesize"].run,
     ],
-    ids=["an event", "the result", "a function"],
+    ids=["an event", "the result", "a function", "a synthesizer"],
 )
 def test_documents_of_plain_functions(instrumented: Recorded, ask: Callable[[], Any]) -> None:
-    """Documents in an event between steps, in the result of a workflow, or returned by a traced function of the
-    application are the request's documents, and stand on a span."""
+    """Documents in an event, a result, a traced function or a synthesizer are the request's, and stand on a span."""
     ask()
     (trace,) = instrumented.traces
     assert (trace.query, trace.answer) == (QUESTION, ANSWER)
     assert tuple(document.id for document in trace.documents) == IDS
     (root,) = instrumented.named("invoke_workflow")
     assert (root.attributes or {})["retrieval.documents.4.document.id"] == "n4"
+    assert (root.attributes or {})["ragtrace.retrieval.documents.count"] == 5
 
 
 def test_documents_of_two_tools(instrumented: Recorded) -> None:
@@ -371,8 +282,9 @@ def test_documents_of_two_tools(instrumented: Recorded) -> None:
     class Both(Workflow):
         @step
         async def say(self, ev: StartEvent) -> StopEvent:
-            engine(Fixed(lambda: scored(NODES[:2]))).query(ev.query)
-            FunctionTool.from_defaults(lambda: str(Fixed(lambda: scored(NODES[3:])).retrieve("x")), name="s").call()
+            engine(Fixed(lambda: scored(cases.NODES[:2]))).query(ev.query)
+            other = Fixed(lambda: scored(cases.NODES[3:]))
+            FunctionTool.from_defaults(lambda: str(other.retrieve("x")), name="s").call()
             return StopEvent(result=str(Speaker().complete("Answer.")))
 
     run(Both, query=QUESTION)
@@ -385,7 +297,7 @@ def test_what_a_model_wrote_is_no_document(instrumented: Recorded) -> None:
     class Parts(CustomQueryEngine):
         def custom_query(self, query_str: str) -> Any:
             part = TextNode(text=f"Sub question: how long?\nResponse: {engine().query(query_str)}")
-            return Response(ANSWER, source_nodes=scored([part, *NODES]))
+            return Response(ANSWER, source_nodes=scored([part, *cases.NODES]))
 
     Parts().query(QUESTION)
     assert tuple(document.id for document in instrumented.traces[0].documents) == IDS

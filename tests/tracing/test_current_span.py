@@ -8,8 +8,10 @@ import logging
 import threading
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel, FakeListLLM
@@ -17,15 +19,14 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
-from llama_index.core.base.base_retriever import BaseRetriever as IndexRetriever
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.response_synthesizers import get_response_synthesizer
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel
+from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace import semconv
@@ -34,21 +35,54 @@ from ragtrace_langchain.current_span import _try, _wrap_methods
 from ragtrace_langchain.switch import switch
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
-from tests.tracing.web import Web, traced_web
+from tests.llama_index.cases import Fixed
+from tests.llama_index.cases import engine as engine_of
+
+
+class Web:
+    """A server, and the `traceparent` of each request by its path."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.traceparents: dict[str, str | None] = {}
+
+    def get(self, path: str) -> str:
+        return httpx.get(f"{self.url}/{path}").text
+
+    async def aget(self, path: str) -> str:
+        async with httpx.AsyncClient() as client:
+            return (await client.get(f"{self.url}/{path}")).text
 
 
 @pytest.fixture
 def web(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> Iterator[Web]:
-    """A server, with both frameworks and its client traced. After each test no span is current, and no token was
-    refused."""
-    options: dict[str, Any] = {"tracer_provider": recorded.provider, "consumer": recorded.consumer}
-    instrumentors = (RagtraceLangChainInstrumentor(), RagtraceLlamaIndexInstrumentor())
+    """A server, with both frameworks and its client traced. Afterwards no span is current, no token was refused."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            web.traceparents[self.path.strip("/")] = self.headers.get("traceparent")
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.path)))
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, *_arguments: Any) -> None:
+            """No lines on the terminal."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    web = Web(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    instrumentors = (RagtraceLangChainInstrumentor(), RagtraceLlamaIndexInstrumentor(), HTTPXClientInstrumentor())
     for instrumentor in instrumentors:
-        instrumentor.instrument(**options)
-    with caplog.at_level(logging.WARNING), traced_web(recorded.provider) as server:
-        yield server
+        instrumentor.instrument(tracer_provider=recorded.provider, consumer=recorded.consumer)
+    with caplog.at_level(logging.WARNING):
+        yield web
     for instrumentor in instrumentors:
         instrumentor.uninstrument()
+    server.shutdown()
+    server.server_close()
+    thread.join()
     assert not otel.get_current_span().get_span_context().is_valid
     assert "different Context" not in caplog.text
 
@@ -56,8 +90,7 @@ def web(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> Iterator[Web]:
 def parents(recorded: Recorded) -> dict[str, str | None]:
     """The name of the parent of each HTTP call, by the call's path."""
     names = {span.context.span_id: span.name for span in recorded.spans}
-    calls = [span for span in recorded.spans if span.name.startswith("GET")]
-    return {path_of(span): names.get(span.parent.span_id) if span.parent else None for span in calls}
+    return {path_of(s): names.get(s.parent.span_id) if s.parent else None for s in recorded.named("GET")}
 
 
 def path_of(span: ReadableSpan) -> str:
@@ -110,20 +143,14 @@ BELOW_CHAIN = {
 }  # fmt: skip
 
 
-def consume(chain: Runnable[Any, Any]) -> None:
-    for _ in chain.stream("How long?"):
-        pass
-
-
-async def aconsume(chain: Runnable[Any, Any]) -> None:
-    async for _ in chain.astream("How long?"):
-        pass
+async def aconsume(chain: Runnable[Any, Any]) -> list[Any]:
+    return [chunk async for chunk in chain.astream("How long?")]
 
 
 WAYS: dict[str, Callable[[Runnable[Any, Any]], Any]] = {
     "invoke": lambda chain: chain.invoke("How long?"),
     "ainvoke": lambda chain: asyncio.run(chain.ainvoke("How long?")),
-    "stream": consume,
+    "stream": lambda chain: list(chain.stream("How long?")),
     "astream": lambda chain: asyncio.run(aconsume(chain)),
     "batch": lambda chain: chain.batch(["How long?"]),
 }
@@ -134,11 +161,9 @@ def test_langchain_http_calls_hang_below_the_component_that_makes_them(recorded:
     """What a step, a retriever, a tool or a model asks of a server is below its span, and `traceparent` names it."""
     WAYS[way](make_chain(web))
     web.get("after")
-    assert {path: name for path, name in parents(recorded).items() if path != "model-end"} == {
-        **BELOW_CHAIN,
-        "after": None,
-    }
-    assert parents(recorded).get("model-end", "chat Asking") == "chat Asking"
+    found = parents(recorded)
+    assert found.pop("model-end", "chat Asking") == "chat Asking"
+    assert found == {**BELOW_CHAIN, "after": None}
     traces = {path: str(header).split("-")[1] for path, header in web.traceparents.items()}
     root = recorded.named("invoke_workflow")[0]
     assert {traces[path] for path in BELOW_CHAIN} == {f"{root.context.trace_id:032x}"}
@@ -174,11 +199,8 @@ def test_langchain_models_and_tools_alone(recorded: Recorded, web: Web) -> None:
     Completing(responses=["yes"]).invoke("How long?")
     asyncio.run(look_up.ainvoke("rules"))
     web.get("after")
-    assert parents(recorded) == {
-        "completion": "text_completion Completing",
-        "tool": "execute_tool look_up",
-        "after": None,
-    }
+    below = {"completion": "text_completion Completing", "tool": "execute_tool look_up"}
+    assert parents(recorded) == {**below, "after": None}
 
 
 def test_langchain_concurrent_requests_keep_their_own_spans(recorded: Recorded, web: Web) -> None:
@@ -194,9 +216,8 @@ def test_langchain_concurrent_requests_keep_their_own_spans(recorded: Recorded, 
         thread.start()
     for thread in threads:
         thread.join()
-    calls = [span for span in recorded.spans if span.name.startswith("GET")]
     by_trace: dict[int, list[str]] = {}
-    for span in calls:
+    for span in recorded.named("GET"):
         by_trace.setdefault(span.context.trace_id, []).append(path_of(span))
     assert [sorted(paths) for paths in by_trace.values()] == [sorted(BELOW_CHAIN)] * 10
 
@@ -242,12 +263,12 @@ def test_a_task_that_outlives_its_request_starts_requests_of_its_own(recorded: R
             await release.wait()
             await chain.ainvoke("later")
 
-        def spawn(question: str) -> str:
+        async def spawn(question: str) -> str:
             later.append(loop.create_task(wait()))
             return question
 
         loop = asyncio.get_running_loop()
-        await RunnableLambda(_async(spawn)).ainvoke("first")
+        await RunnableLambda(spawn).ainvoke("first")
         release.set()
         await later[0]
 
@@ -258,23 +279,12 @@ def test_a_task_that_outlives_its_request_starts_requests_of_its_own(recorded: R
     assert all(root.parent is None for root in roots)
 
 
-def _async(function: Callable[[str], str]) -> Any:
-    async def run(text: str) -> str:
-        return function(text)
-
-    return run
-
-
-# --- LlamaIndex ------------------------------------------------------------------------------------------
-
-
 def make_engine(web: Web, streaming: bool = False) -> RetrieverQueryEngine:
     """An engine whose retriever and model ask the server."""
 
-    class Searching(IndexRetriever):
-        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            web.get("retriever")
-            return [NodeWithScore(node=TextNode(text="Pumps are covered for 24 months."), score=0.9)]
+    def search() -> list[NodeWithScore]:
+        web.get("retriever")
+        return [NodeWithScore(node=TextNode(text="Pumps are covered for 24 months."), score=0.9)]
 
     class Asking(MockLLM):
         def complete(self, *args: Any, **kwargs: Any) -> Any:
@@ -290,27 +300,18 @@ def make_engine(web: Web, streaming: bool = False) -> RetrieverQueryEngine:
 
             return stream()
 
-    synthesizer = get_response_synthesizer(
-        llm=Asking(max_tokens=5),
-        response_mode="compact",
-        streaming=streaming,  # type: ignore[arg-type]
-    )
-    return RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
+    return engine_of(Fixed(search), Asking(max_tokens=5), streaming=streaming)
 
 
-BELOW_ENGINE = {"retriever": "retrieval Searching", "model": "text_completion Asking"}
+BELOW_ENGINE = {"retriever": "retrieval Fixed", "model": "text_completion Asking"}
 
 
-@pytest.mark.parametrize("way", ["query", "aquery"])
-def test_llama_index_http_calls_hang_below_the_component_that_makes_them(
-    recorded: Recorded, web: Web, way: str
-) -> None:
+@pytest.mark.parametrize(
+    "ask", [lambda engine: engine.query("How long?"), lambda engine: asyncio.run(engine.aquery("How long?"))]
+)
+def test_llama_index_http_calls_hang_below_the_component(recorded: Recorded, web: Web, ask: Any) -> None:
     """What a retriever or a model asks of a server is below its span."""
-    engine = make_engine(web)
-    if way == "query":
-        engine.query("How long?")
-    else:
-        asyncio.run(engine.aquery("How long?"))
+    ask(make_engine(web))
     web.get("after")
     assert parents(recorded) == {**BELOW_ENGINE, "after": None}
 
@@ -322,7 +323,7 @@ def test_llama_index_streams(recorded: Recorded, web: Web) -> None:
     for i, _ in enumerate(response.response_gen):
         web.get(f"consumer-{i}")
     found = parents(recorded)
-    assert found.pop("retriever") == "retrieval Searching"
+    assert found.pop("retriever") == "retrieval Fixed"
     assert found.pop("model") == "invoke_workflow RetrieverQueryEngine"
     assert set(found.values()) == {None}
 
@@ -366,18 +367,12 @@ def test_one_framework_inside_another_is_one_request(recorded: Recorded, web: We
     assert names[inner.parent.span_id] == "execute_tool ask_index"
 
 
-# --- what the context holds ------------------------------------------------------------------------------
-
-
 def test_values_of_openinference_contexts_are_read(recorded: Recorded, web: Web) -> None:
     """`using_attributes` around a call names its session, user, tags and metadata; the call's own names go first."""
     context = otel_context.get_current()
-    for key, value in {
-        "session.id": "s1",
-        "user.id": "u1",
-        "tag.tags": ["beta"],
-        "metadata": '{"prompt_version": "7", "reference": "24 months"}',
-    }.items():
+    metadata = '{"prompt_version": "7", "reference": "24 months"}'
+    names = {"session.id": "s1", "user.id": "u1", "tag.tags": ["beta"], "metadata": metadata}
+    for key, value in names.items():
         context = otel_context.set_value(key, value, context)
     token = otel_context.attach(context)
     try:
@@ -385,11 +380,8 @@ def test_values_of_openinference_contexts_are_read(recorded: Recorded, web: Web)
         make_engine(web).query("How long?")
     finally:
         otel_context.detach(token)
-    facts = [trace.facts for trace in recorded.traces]
-    assert [fact.session_id for fact in facts] == ["s1", "s1"]
-    assert [fact.user_id for fact in facts] == ["u2", "u1"]
-    assert [fact.tags for fact in facts] == [("beta",), ("beta",)]
-    assert [fact.prompt_version for fact in facts] == ["7", "7"]
+    facts = [(t.facts.session_id, t.facts.user_id, t.facts.tags, t.facts.prompt_version) for t in recorded.traces]
+    assert facts == [("s1", user, ("beta",), "7") for user in ("u2", "u1")]
     assert recorded.traces[0].reference == "24 months"
     ours = [span for span in recorded.spans if not span.name.startswith("GET")]
     assert {(span.attributes or {}).get(semconv.CONVERSATION_ID) for span in ours} == {"s1"}

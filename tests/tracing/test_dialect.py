@@ -10,10 +10,10 @@ import pytest
 from ragtrace import semconv
 from ragtrace.settings import load
 from ragtrace_langchain import RagtraceCallbackHandler
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 from tests.langchain.test_handler import make_chain
 from tests.llama_index.cases import engine
+from tests.llama_index.conftest import traced
 
 OTHERS = tuple(value for name, value in vars(semconv).items() if name.startswith("OI_") and isinstance(value, str))
 
@@ -23,12 +23,8 @@ def ask_langchain(recorded: Recorded) -> None:
 
 
 def ask_llama_index(recorded: Recorded) -> None:
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True)
-    try:
+    with traced(recorded, capture_content=True):
         engine().query("How long?")
-    finally:
-        instrumentor.uninstrument()
 
 
 @pytest.mark.parametrize("ask", [ask_langchain, ask_llama_index])

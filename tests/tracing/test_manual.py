@@ -8,7 +8,6 @@ import gc
 import inspect
 import pickle
 import threading
-import time
 from collections import UserDict, abc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -20,10 +19,7 @@ from langchain_core.documents import Document as ChainDocument
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from llama_index.core.llms import CompletionResponse, MockLLM
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.response_synthesizers import get_response_synthesizer
-from llama_index.core.retrievers import BaseRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, TextNode
 from opentelemetry import trace as otel
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from starlette.applications import Starlette
@@ -42,41 +38,35 @@ from ragtrace.capture.recorder import Recorder
 from ragtrace.records import Document
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace_langchain import RagtraceLangChainInstrumentor
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+from tests.llama_index.cases import Fixed
+from tests.llama_index.cases import engine as engine_of
+from tests.llama_index.conftest import arrived, traced
 
 
 @pytest.fixture
 def by_hand(recorded: Recorded) -> Iterator[Recorded]:
     """What is recorded by hand, with texts."""
-    capture = ContentPolicy(spans=True)
-    manual.set_recorder(Recorder(recorded.provider, capture=capture, consumer=recorded.consumer))
+    manual.set_recorder(Recorder(recorded.provider, capture=ContentPolicy(spans=True), consumer=recorded.consumer))
     yield recorded
     manual.set_recorder(None)
     assert not otel.get_current_span().get_span_context().is_valid
 
 
 @pytest.fixture
-def with_frameworks(by_hand: Recorded) -> Iterator[Recorded]:
+def with_frameworks(by_hand: Recorded, traced_langchain: Recorded) -> Iterator[Recorded]:
     """The same with LangChain and LlamaIndex instrumented."""
-    instrumentors = (RagtraceLangChainInstrumentor(), RagtraceLlamaIndexInstrumentor())
-    for instrumentor in instrumentors:
-        instrumentor.instrument(tracer_provider=by_hand.provider, capture_content=True, consumer=by_hand.consumer)
-    yield by_hand
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
-
-
-class Interrupted:
-    """A question whose text is read when somebody presses Ctrl-C."""
-
-    def __str__(self) -> str:
-        raise KeyboardInterrupt
+    with traced(by_hand, capture_content=True):
+        yield by_hand
 
 
 def test_a_request_that_is_interrupted_as_it_begins_is_not_around_the_next_ones(by_hand: Recorded) -> None:
     """The Ctrl-C reaches the application, and the next request is one of its own."""
+
+    class Interrupted:
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt), ragtrace.request(Interrupted()):
         raise AssertionError("it did not begin")
     with ragtrace.request("How long?") as request:
@@ -85,23 +75,7 @@ def test_a_request_that_is_interrupted_as_it_begins_is_not_around_the_next_ones(
     assert [span.parent for span in by_hand.spans] == [None, None]
 
 
-def until(condition: Callable[[], Any]) -> None:
-    """Wait for what another thread does."""
-    for _ in range(1_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise TimeoutError
-
-
 USAGE = SimpleNamespace(prompt_tokens=40, completion_tokens=8, total_tokens=48)
-
-
-def reply(text: str = "For 24 months.") -> Any:
-    """A reply as OpenAI's client returns it."""
-    message = SimpleNamespace(role="assistant", content=text, tool_calls=None)
-    choice = SimpleNamespace(index=0, message=message, finish_reason="stop")
-    return SimpleNamespace(id="chatcmpl-1", model="gpt-4o-2024", choices=[choice], usage=USAGE)
 
 
 def chunks(text: str) -> list[Any]:
@@ -116,9 +90,8 @@ def chunks(text: str) -> list[Any]:
 
 def test_request_by_hand(by_hand: Recorded) -> None:
     """A request by hand is one trace with question, documents, answer, model, tokens, session, user and metadata."""
-    with ragtrace.request(
-        "How long?", session_id="s1", user_id=7, tags=["beta"], metadata={"reference": "24 months"}
-    ) as request:
+    names: dict[str, Any] = {"session_id": "s1", "user_id": 7, "tags": ["beta"]}
+    with ragtrace.request("How long?", metadata={"reference": "24 months"}, **names) as request:
         request.retrieved([{"content": "24 months.", "id": "w1", "score": 0.9, "metadata": {"page": 3}}])
         request.answered("For 24 months.", usage=USAGE, model="gpt-4o")
     (trace,) = by_hand.traces
@@ -149,9 +122,8 @@ def test_asynchronous_request_and_concurrent_ones(by_hand: Recorded) -> None:
         await asyncio.gather(*(ask(f"q{i}") for i in range(5)))
 
     asyncio.run(ask_all())
-    assert sorted((t.query, t.documents[0].content, t.answer) for t in by_hand.traces) == [
-        (f"q{i}", f"about q{i}", f"answer to q{i}") for i in range(5)
-    ]
+    traces = sorted((t.query, t.documents[0].content, t.answer) for t in by_hand.traces)
+    assert traces == [(f"q{i}", f"about q{i}", f"answer to q{i}") for i in range(5)]
 
 
 DOCUMENTS: dict[str, Any] = {
@@ -174,15 +146,13 @@ def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
     assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
 
 
-class Closed(UserDict[str, str]):
-    """A mapping that raises, e.g. one that reads a closed connection."""
-
-    def __getitem__(self, key: str) -> str:
-        raise RuntimeError("closed")
-
-
 def test_metadata_and_tags_that_cannot_be_read_cost_only_themselves(by_hand: Recorded) -> None:
     """The request is recorded."""
+
+    class Closed(UserDict[str, str]):
+        def __getitem__(self, key: str) -> str:
+            raise RuntimeError("closed")
+
     tags = (1 // zero for zero in [0])
     with ragtrace.request("q", metadata=Closed(a="b"), tags=tags) as request:
         request.answered("yes")
@@ -192,22 +162,16 @@ def test_metadata_and_tags_that_cannot_be_read_cost_only_themselves(by_hand: Rec
 
 def test_retrieved_by_hand_is_what_counts(by_hand: Recorded) -> None:
     """Documents that are set by hand replace those of the retrievers inside; further calls add to them."""
-
-    @ragtrace.retriever(name="index")
-    def search(query: str) -> list[str]:
-        return ["one", "two", "three"]
-
+    search = ragtrace.retriever(name="index")(lambda query: ["one", "two", "three"])
     with ragtrace.request("How long?") as request:
-        best = search("warranty")[1:]
-        request.retrieved(best)
+        request.retrieved(search("warranty")[1:])
         request.retrieved(["four"])
     assert [document.content for document in by_hand.traces[0].documents] == ["two", "three", "four"]
     assert by_hand.tree() == [("invoke_workflow request", [("retrieval index", [])])]
 
 
 def test_components_below_a_request(by_hand: Recorded) -> None:
-    """Decorated functions and methods are spans below the request, each the current span inside itself; what they
-    return is unchanged."""
+    """Decorated functions and methods are spans below the request and current inside; what they return is unchanged."""
 
     class Store:
         @ragtrace.retriever
@@ -223,69 +187,59 @@ def test_components_below_a_request(by_hand: Recorded) -> None:
     def ask(messages: list[dict[str, str]]) -> Any:
         return answer
 
-    answer = reply()
+    message = SimpleNamespace(role="assistant", content="For 24 months.", tool_calls=None)
+    choices = [SimpleNamespace(index=0, message=message, finish_reason="stop")]
+    answer = SimpleNamespace(id="chatcmpl-1", model="gpt-4o-2024", choices=choices, usage=USAGE)
     with ragtrace.request("How long?") as request:
         assert Store().search("warranty", limit=1) == ["24 months."]
-        result = ask([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}])
-        assert result is answer
-        request.answered(result.choices[0].message.content)
-    assert by_hand.tree() == [
-        ("invoke_workflow request", [("retrieval search", [("execute_tool look_up", [])]), ("chat gpt-4o", [])])
-    ]
+        assert ask([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}]) is answer
+        request.answered("For 24 months.")
+    below = [("retrieval search", [("execute_tool look_up", [])]), ("chat gpt-4o", [])]
+    assert by_hand.tree() == [("invoke_workflow request", below)]
     (trace,) = by_hand.traces
     assert [(each.content, each.source) for each in trace.documents] == [("24 months.", ""), ('{"found": 3}', "tool")]
     assert (trace.facts.input_tokens, trace.facts.finish_reason) == (40, "stop")
-    assert trace.facts.steps == (
-        {"tool": "look_up", "args": '{"place": "shelf", "floor": 2}', "result": '{"found": 3}'},
-    )
-    (chat,) = by_hand.named("chat")
-    attributes: Any = chat.attributes
+    step = {"tool": "look_up", "args": '{"place": "shelf", "floor": 2}', "result": '{"found": 3}'}
+    assert trace.facts.steps == (step,)
+    attributes: Any = by_hand.named("chat")[0].attributes
     assert attributes[semconv.RESPONSE_MODEL] == "gpt-4o-2024"
     assert "Be brief." in attributes[semconv.INPUT_MESSAGES]
     assert "For 24 months." in attributes[semconv.OUTPUT_MESSAGES]
 
 
 def plain_stream(pieces: list[Any]) -> Any:
-    @ragtrace.generation
     def ask(prompt: str) -> Iterator[Any]:
         yield from pieces
 
-    return ask("How long?")
+    return ragtrace.generation(ask)("How long?")
 
 
 def returned_stream(pieces: list[Any]) -> Any:
-    @ragtrace.generation
-    def ask(prompt: str) -> Any:
-        return iter(pieces)
-
-    return ask("How long?")
+    return ragtrace.generation(lambda prompt: iter(pieces))("How long?")
 
 
 def asynchronous_stream(pieces: list[Any]) -> Any:
-    @ragtrace.generation
     async def ask(prompt: str) -> AsyncIterator[Any]:
         for piece in pieces:
             yield piece
 
-    async def read() -> list[Any]:
-        return [piece async for piece in ask("How long?")]
-
-    return asyncio.run(read())
+    return ragtrace.generation(ask)("How long?")
 
 
-def returned_asynchronous_stream(pieces: list[Any]) -> Any:
+async def returned_asynchronous_stream(pieces: list[Any]) -> Any:
     async def stream() -> AsyncIterator[Any]:
         for piece in pieces:
             yield piece
 
-    @ragtrace.generation
     async def ask(prompt: str) -> Any:
         return stream()
 
-    async def read() -> list[Any]:
-        return [piece async for piece in await ask("How long?")]
+    return await ragtrace.generation(ask)("How long?")
 
-    return asyncio.run(read())
+
+async def read(stream: Any) -> list[Any]:
+    """Read an asynchronous stream, or one that is awaited first."""
+    return [piece async for piece in (await stream if inspect.isawaitable(stream) else stream)]
 
 
 STREAMS = (plain_stream, returned_stream, asynchronous_stream, returned_asynchronous_stream)
@@ -295,46 +249,39 @@ STREAMS = (plain_stream, returned_stream, asynchronous_stream, returned_asynchro
 @pytest.mark.parametrize("pieces", [["For ", "24 ", "months."], chunks("For 24 months.")], ids=["texts", "client"])
 def test_streamed_answers(by_hand: Recorded, way: Callable[[list[Any]], Any], pieces: list[Any]) -> None:
     """A stream's answer is what was yielded, with the time to its first piece, and a client's tokens and reason."""
-    assert list(way(pieces)) == pieces
+    stream = way(pieces)
+    assert (list(stream) if hasattr(stream, "__iter__") else asyncio.run(read(stream))) == pieces
     (trace,) = by_hand.traces
-    assert trace.answer.replace(" ", "") == "For24months."
-    assert trace.query == "How long?"
+    assert (trace.query, trace.answer.replace(" ", "")) == ("How long?", "For24months.")
     assert trace.facts.time_to_first_chunk is not None
     if not isinstance(pieces[0], str):
         assert (trace.facts.input_tokens, trace.facts.output_tokens) == (40, 8)
         assert (trace.facts.finish_reason, trace.facts.model) == ("stop", "gpt-4o-2024")
 
 
-def test_streams_that_are_left(by_hand: Recorded) -> None:
-    """A stream that its consumer leaves keeps what was yielded, and is cancelled, not an error; the consumer's own code
-    is outside of it."""
-    for way in (plain_stream, returned_stream):
-        by_hand.clear()
-        stream = way(["For ", "24 ", "months."])
-        next(stream)
-        assert not otel.get_current_span().get_span_context().is_valid
-        del stream
-        gc.collect()
-        until(lambda: by_hand.traces)
-        (trace,) = by_hand.traces
-        assert (trace.answer, trace.facts.cancelled, trace.error) == ("For ", True, None)
+@pytest.mark.parametrize("way", [plain_stream, returned_stream])
+def test_streams_that_are_left(by_hand: Recorded, way: Callable[[list[Any]], Any]) -> None:
+    """A stream that is left keeps what was yielded, and is cancelled, no error; its consumer's code is outside."""
+    stream = way(["For ", "24 ", "months."])
+    next(stream)
+    assert not otel.get_current_span().get_span_context().is_valid
+    del stream
+    gc.collect()
+    arrived(by_hand, 1)
+    (trace,) = by_hand.traces
+    assert (trace.answer, trace.facts.cancelled, trace.error) == ("For ", True, None)
 
 
 def test_asynchronous_stream_that_is_closed(by_hand: Recorded) -> None:
     """`aclose` ends an asynchronous stream as cancelled."""
 
-    @ragtrace.generation
-    async def ask(prompt: str) -> AsyncIterator[str]:
-        yield "For "
-        yield "24 months."
-
-    async def read() -> None:
-        stream: Any = ask("How long?")
-        await stream.__anext__()
+    async def read_one() -> None:
+        stream = asynchronous_stream(["For ", "24 months."])
+        await anext(stream)
         await stream.aclose()
 
-    asyncio.run(read())
-    until(lambda: by_hand.traces)
+    asyncio.run(read_one())
+    arrived(by_hand, 1)
     assert (by_hand.traces[0].answer, by_hand.traces[0].facts.cancelled) == ("For ", True)
 
 
@@ -358,45 +305,39 @@ def test_generators_receive_what_is_sent_and_thrown(by_hand: Recorded) -> None:
     assert end.value.value == "done"
 
 
-class BrokenError(Exception):
-    """An error of the application."""
-
-
 def test_errors_pass_through_and_mark_the_span(by_hand: Recorded) -> None:
     """The application's errors are raised unchanged, and are on the span of each function and of the request."""
-    error = BrokenError("no index")
+    error = LookupError("no index")
 
-    @ragtrace.retriever
     def search(query: str) -> list[str]:
         raise error
 
-    @ragtrace.retriever
     async def asearch(query: str) -> list[str]:
         raise error
 
-    @ragtrace.generation
     def ask(prompt: str) -> Iterator[str]:
         yield "For "
         raise error
 
-    for fails in (lambda: search("q"), lambda: asyncio.run(asearch("q")), lambda: list(ask("q"))):
+    found, afound, stream = ragtrace.retriever(search), ragtrace.retriever(asearch), ragtrace.generation(ask)
+    for fails in (lambda: found("q"), lambda: asyncio.run(afound("q")), lambda: list(stream("q"))):
         by_hand.clear()
-        with pytest.raises(BrokenError) as raised, ragtrace.request("How long?"):
+        with pytest.raises(LookupError) as raised, ragtrace.request("How long?"):
             fails()
         assert raised.value is error
-        assert {(span.attributes or {})["error.type"] for span in by_hand.spans} == {"BrokenError"}
-        assert by_hand.traces[0].error == "BrokenError"
+        assert {(span.attributes or {})["error.type"] for span in by_hand.spans} == {"LookupError"}
+        assert by_hand.traces[0].error == "LookupError"
 
 
-class Searching(BaseRetriever):
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
+def make_engine(llm: Any = None, **options: Any) -> Any:
+    """A query engine that finds one passage."""
+    nodes = [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
+    return engine_of(Fixed(lambda: nodes), llm or MockLLM(max_tokens=3), **options)
 
 
 def test_a_framework_inside_a_request_counts_once(with_frameworks: Recorded) -> None:
     """Chains and engines inside a request by hand are below it: one trace, with their documents and their answer."""
-    synthesizer = get_response_synthesizer(llm=MockLLM(max_tokens=3))  # type: ignore[arg-type]
-    engine = RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
+    engine = make_engine()
     chain = RunnableLambda(str) | FakeListChatModel(responses=["For 24 months."])
     with ragtrace.request(session_id="s1"):
         engine.query("How long?")
@@ -405,26 +346,21 @@ def test_a_framework_inside_a_request_counts_once(with_frameworks: Recorded) -> 
     assert (trace.query, trace.answer, trace.facts.session_id) == ("How long?", "For 24 months.", "s1")
     assert [document.id for document in trace.documents] == ["a"]
     ((name, below),) = with_frameworks.tree()
-    assert (name, [each for each, _ in below]) == (
-        "invoke_workflow request",
-        ["invoke_workflow RetrieverQueryEngine", "invoke_workflow rag"],
-    )
-
-
-class Unreported(MockLLM):
-    """A model without LlamaIndex's callbacks: nothing is reported of its calls."""
-
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
-        text = ""
-        for word in ("For ", "24 ", "months."):
-            text += word
-            yield CompletionResponse(text=text, delta=word)
+    assert name == "invoke_workflow request"
+    assert [each for each, _ in below] == ["invoke_workflow RetrieverQueryEngine", "invoke_workflow rag"]
 
 
 def test_a_streamed_query_inside_a_request_has_its_answer(with_frameworks: Recorded) -> None:
-    """The answer is what was read of the stream, also where the model reports nothing, and the model call is below the
-    engine. A stream that is read after the end of the request adds nothing to it."""
-    engine: Any = RetrieverQueryEngine.from_args(Searching(), llm=Unreported(), streaming=True)
+    """The answer is what was read of the stream before the request's end, also where the model reports nothing."""
+
+    class Unreported(MockLLM):
+        """Without LlamaIndex's callbacks."""
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
+            for text, word in (("For ", "For "), ("For 24 ", "24 "), ("For 24 months.", "months.")):
+                yield CompletionResponse(text=text, delta=word)
+
+    engine = make_engine(Unreported(), streaming=True)
     with ragtrace.request("How long?"):
         assert "".join(engine.query("How long?").response_gen) == "For 24 months."
     with ragtrace.request("How long?"):
@@ -439,8 +375,7 @@ def test_a_streamed_query_inside_a_request_has_its_answer(with_frameworks: Recor
 
 def test_requests_leave_nothing_to_the_garbage_collector(with_frameworks: Recorded) -> None:
     """What a request holds is freed at its end, its texts, too: the application's thread would pay for it."""
-    synthesizer = get_response_synthesizer(llm=MockLLM(max_tokens=3))  # type: ignore[arg-type]
-    engine = RetrieverQueryEngine(retriever=Searching(), response_synthesizer=synthesizer)
+    engine = make_engine()
     chain = RunnableLambda(str) | FakeListChatModel(responses=["24 months."])
 
     def ask() -> None:
@@ -463,19 +398,12 @@ def test_requests_leave_nothing_to_the_garbage_collector(with_frameworks: Record
 
 def test_components_by_hand_inside_a_framework(with_frameworks: Recorded) -> None:
     """A decorated retriever inside a chain is below the chain, and its documents are the request's."""
-
-    @ragtrace.retriever
-    def search(query: str) -> list[str]:
-        return ["24 months."]
-
-    def answer(question: str) -> str:
-        return f"{question} {search(question)[0]}"
-
-    chain = RunnableLambda(answer) | FakeListChatModel(responses=["For 24 months."])
-    chain.with_config(run_name="rag").invoke("How long?")
-    asyncio.run(chain.with_config(run_name="rag").ainvoke("How long?"))
-    for trace in with_frameworks.traces:
-        assert [document.content for document in trace.documents] == ["24 months."]
+    search = ragtrace.retriever(name="search")(lambda query: ["24 months."])
+    chain = RunnableLambda(lambda question: f"{question} {search(question)[0]}")
+    rag = (chain | FakeListChatModel(responses=["For 24 months."])).with_config(run_name="rag")
+    rag.invoke("How long?")
+    asyncio.run(rag.ainvoke("How long?"))
+    assert [[d.content for d in trace.documents] for trace in with_frameworks.traces] == [["24 months."]] * 2
     tree = [("invoke_workflow rag", [("retrieval search", []), ("chat FakeListChatModel", [])])]
     assert with_frameworks.tree() == tree * 2
 
@@ -491,23 +419,19 @@ class Hostile:
     def __str__(self) -> str:
         raise ValueError
 
-    __repr__ = __str__
+    __repr__ = __iter__ = __str__
 
-    def __iter__(self) -> Any:
-        raise ValueError
+
+class Unbound:
+    """A proxy outside of its context, e.g. of a web framework's: even its class cannot be asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("outside of a request")
 
 
 def test_odd_values_never_raise(by_hand: Recorded) -> None:
     """Whatever is given, nothing is raised, and the request is recorded."""
-
-    @ragtrace.retriever
-    def search(*values: Any, **options: Any) -> Any:
-        return values[0]
-
-    @ragtrace.generation
-    def ask(messages: Any) -> Any:
-        return messages
-
+    search, ask = ragtrace.retriever(lambda *values: values[0]), ragtrace.generation(lambda messages: messages)
     for value in (None, 3, b"\xff", "\ud800", [[]], {"a": object()}, {1: 2}, (1, 2, 3), float("nan"), object):
         with ragtrace.request(value, session_id=value, user_id=value, tags=value, metadata=value) as request:  # type: ignore[arg-type]
             request.asked(value)
@@ -518,46 +442,22 @@ def test_odd_values_never_raise(by_hand: Recorded) -> None:
     assert len(by_hand.traces) == 10
 
 
-def test_hostile_objects_never_raise(by_hand: Recorded, caplog: pytest.LogCaptureFixture) -> None:
-    """An object whose every property raises is counted as a failure of ragtrace's, and costs only itself."""
-    with ragtrace.request(Hostile(), tags=Hostile()) as request:  # type: ignore[arg-type]
-        request.retrieved([Hostile(), "24 months."])
-        request.answered("For 24 months.", usage=Hostile())
-    hostile = Hostile()
-    assert ragtrace.retriever(lambda _: hostile)("q") is hostile
-    assert ragtrace.generation(lambda _: hostile)("q") is hostile
+@pytest.mark.parametrize("kind", [Hostile, Unbound])
+def test_hostile_objects_never_raise(by_hand: Recorded, kind: type, caplog: pytest.LogCaptureFixture) -> None:
+    """An object whose every property raises costs only itself, and reaches the application as a result."""
+    hostile = kind()
+    question = hostile if kind is Hostile else "q"
+    with ragtrace.request(question, tags=hostile, metadata=hostile, session_id=hostile) as request:
+        request.retrieved([hostile, "24 months."])
+        request.answered("For 24 months.", usage=hostile, model=hostile)
+    for decorate in (ragtrace.retriever, ragtrace.generation, ragtrace.tool):
+        caplog.clear()
+        assert decorate(lambda _: hostile)("q") is hostile
+    assert kind is Unbound or not caplog.records
     caplog.clear()
-    assert ragtrace.tool(lambda _: hostile)("q") is hostile
-    assert not caplog.records
-    assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
-    assert by_hand.traces[0].answer == "For 24 months."
-
-
-class Unbound:
-    """A proxy outside of its context, e.g. of a web framework's: even its class cannot be asked for."""
-
-    def __getattribute__(self, name: str) -> Any:
-        raise RuntimeError("outside of a request")
-
-
-@pytest.mark.parametrize("decorate", [ragtrace.retriever, ragtrace.generation, ragtrace.tool])
-def test_a_proxy_outside_of_its_context_is_returned(
-    by_hand: Recorded, decorate: Callable[..., Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """What a function returns reaches the application, whatever it is."""
-    unbound = Unbound()
-    assert decorate(lambda _: unbound)("q") is unbound
-    caplog.clear()
-
-
-def test_a_proxy_outside_of_its_context_costs_itself(by_hand: Recorded) -> None:
-    """The proxy is left out. The request is recorded with its other texts."""
-    unbound: Any = Unbound()
-    with ragtrace.request("q", tags=unbound, metadata=unbound, session_id=unbound) as request:
-        request.retrieved([unbound, "24 months."])
-        request.answered("For 24 months.", model=unbound)
-    (trace,) = by_hand.traces
-    assert (trace.query, trace.answer, trace.documents[-1].content) == ("q", "For 24 months.", "24 months.")
+    trace = by_hand.traces[0]
+    assert (trace.answer, [d.content for d in trace.documents]) == ("For 24 months.", ["24 months."])
+    assert kind is Hostile or trace.query == "q"
 
 
 def test_a_reply_whose_attributes_raise_is_no_failure(by_hand: Recorded) -> None:
@@ -583,14 +483,14 @@ def test_without_init_everything_works_and_records_nothing() -> None:
         for i in range(3):
             yield i
 
-    async def read() -> list[int]:
+    async def count_in_request() -> list[int]:
         async with ragtrace.request("q") as request:
             request.retrieved(["a"])
             request.answered("b")
             assert request.trace_id == ""
-        return [i async for i in count()]
+        return await read(count())
 
-    assert asyncio.run(read()) == [0, 1, 2]
+    assert asyncio.run(count_in_request()) == [0, 1, 2]
     assert list(plain_stream(["a", "b"])) == ["a", "b"]
     assert isinstance(ragtrace.retriever(lambda query: [query])("a"), list)
 
@@ -636,16 +536,15 @@ class PlainAsyncStream:
     """The asynchronous one."""
 
     def __init__(self) -> None:
-        self.pieces = iter(["two ", "years"])
+        self.pieces = ["two ", "years"]
 
     def __aiter__(self) -> PlainAsyncStream:
         return self
 
     async def __anext__(self) -> str:
-        try:
-            return next(self.pieces)
-        except StopIteration:
-            raise StopAsyncIteration from None
+        if not self.pieces:
+            raise StopAsyncIteration
+        return self.pieces.pop(0)
 
 
 _KINDS = (
@@ -679,22 +578,20 @@ def test_a_web_framework_sends_a_stream(by_hand: Recorded, make: Callable[[], An
     assert trace.answer == "two years"
 
 
-class Proxy:
-    """What a library puts in the place of a stream: the attributes are the stream's, the operators are its own."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
 def test_a_proxy_of_a_stream_can_be_read(by_hand: Recorded) -> None:
-    """It is no iterator, though it has the iterator's attributes."""
-    assert list(ragtrace.generation(lambda: Proxy(PlainStream()))()) == ["two ", "years"]
+    """What a library puts in the place of a stream is no iterator, though it has the iterator's attributes."""
+
+    class Proxy:
+        def __init__(self) -> None:
+            self.inner = PlainStream()
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(self.inner)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+    assert list(ragtrace.generation(Proxy)()) == ["two ", "years"]
 
 
 def test_what_is_sent_to_a_stream_reaches_it(by_hand: Recorded) -> None:
@@ -714,14 +611,14 @@ def test_what_is_sent_to_a_stream_reaches_it(by_hand: Recorded) -> None:
         except ValueError:
             yield " or three"
 
-    async def read() -> list[str]:
+    async def read_later() -> list[str]:
         stream = ragtrace.generation(lambda question: later())("q")
-        read = [await anext(stream), await stream.asend("years"), await stream.athrow(ValueError())]
-        return read + [piece async for piece in stream]
+        pieces = [await anext(stream), await stream.asend("years"), await stream.athrow(ValueError())]
+        return pieces + await read(stream)
 
     stream = ragtrace.generation(lambda question: pieces())("q")
     assert [next(stream), stream.send("years"), stream.throw(ValueError()), *stream] == ["two ", "years", " or three"]
-    assert asyncio.run(read()) == ["two ", "years", " or three"]
+    assert asyncio.run(read_later()) == ["two ", "years", " or three"]
     assert [trace.answer for trace in by_hand.traces] == ["two years or three"] * 2
 
 
@@ -736,13 +633,8 @@ def test_a_copy_of_a_cursor_is_a_cursor(by_hand: Recorded) -> None:
 def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:
     """What a retriever returns keeps its operators, and what the application sets is set on it."""
     cursor = Cursor()
-
-    @ragtrace.retriever
-    def search(query: str) -> Any:
-        return cursor
-
     with ragtrace.request("How long?"):
-        rows = search("warranty")
+        rows = ragtrace.retriever(lambda query: cursor)("warranty")
         assert (len(rows), rows[1], bool(rows)) == (2, "36 months.", True)
         rows.row_factory = dict
         assert cursor.row_factory is dict
@@ -759,24 +651,15 @@ def test_a_result_is_returned_where_no_thread_can_be_started(
     def no_thread(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    @ragtrace.generation
-    def ask(prompt: str) -> Iterator[str]:
-        yield from ("24 ", "months.")
-
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
-        assert "".join(ask("How long?")) == "24 months."
+        assert "".join(plain_stream(["24 ", "months."])) == "24 months."
     assert by_hand.traces[0].answer == "24 months."
 
 
 def test_what_is_suppressed_leaves_nothing_behind(by_hand: Recorded) -> None:
     """Nobody ends a run that was never opened, so it must not be kept."""
-
-    @ragtrace.generation
-    def ask(prompt: str) -> str:
-        return "24 months."
-
-    recorder = manual.active_recorder()
+    ask, recorder = ragtrace.generation(lambda prompt: "24 months."), manual.active_recorder()
     assert recorder is not None
     with suppress_instrumentation():
         for _ in range(20):
@@ -815,9 +698,8 @@ def test_ids_are_redacted_before_they_are_cut(recorded: Recorded) -> None:
     capture = ContentPolicy(spans=True, sanitizer=Sanitizer(mask_pii))
     manual.set_recorder(Recorder(recorded.provider, capture=capture, consumer=recorded.consumer))
     mail = " ada.lovelace@mathematics.example.org"
-    with ragtrace.request(
-        "q", name="n" * 189 + mail, session_id="s" * 245 + mail, user_id="u" * 245 + mail, tags=["t" * 245 + mail]
-    ):
+    names: Any = {"session_id": "s" * 245 + mail, "user_id": "u" * 245 + mail, "tags": ["t" * 245 + mail]}
+    with ragtrace.request("q", name="n" * 189 + mail, **names):
         pass
     manual.set_recorder(None)
     (span,) = recorded.spans

@@ -72,12 +72,13 @@ def test_server(address: str, expected: tuple[str, int] | None) -> None:
 
 
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
-TOOLS = {
-    "OpenAI": {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": SCHEMA}},
-    "Responses": {"type": "function", "name": "look", "description": "Looks.", "parameters": SCHEMA},
-    "Anthropic": {"name": "look", "description": "Looks.", "input_schema": SCHEMA},
-    "Bedrock": {"toolSpec": {"name": "look", "description": "Looks.", "inputSchema": {"json": SCHEMA}}},
-    "Gemini": {"function_declarations": [{"name": "look", "description": "Looks.", "parameters": SCHEMA}]},
+LOOK = {"name": "look", "description": "Looks."}
+TOOLS: dict[str, Any] = {
+    "OpenAI": {"type": "function", "function": {**LOOK, "parameters": SCHEMA}},
+    "Responses": {"type": "function", **LOOK, "parameters": SCHEMA},
+    "Anthropic": {**LOOK, "input_schema": SCHEMA},
+    "Bedrock": {"toolSpec": {**LOOK, "inputSchema": {"json": SCHEMA}}},
+    "Gemini": {"function_declarations": [{**LOOK, "parameters": SCHEMA}]},
 }
 
 
@@ -88,24 +89,22 @@ def test_tool_definitions(vendor: str) -> None:
     assert (tool.name, tool.description, tool.parameters, tool.type) == ("look", "Looks.", SCHEMA, "function")
 
 
-class _Unreadable(dict[str, Any]):
-    def get(self, *_arguments: Any) -> Any:
-        raise RuntimeError("not read yet")
-
-
 def test_a_tool_that_cannot_be_read_hides_no_other() -> None:
     """A mapping of the application's own that raises costs only its own definition."""
-    (tool,) = tool_definitions([_Unreadable(name="odd"), {"name": "look", "input_schema": {}}])
+
+    class Unreadable(dict[str, Any]):
+        def get(self, *_arguments: Any) -> Any:
+            raise RuntimeError("not read yet")
+
+    (tool,) = tool_definitions([Unreadable(name="odd"), {"name": "look", "input_schema": {}}])
     assert tool.name == "look"
 
 
 def test_tools_of_the_provider() -> None:
     """A tool that the provider runs itself has its own type."""
-    (search, interpreter) = tool_definitions(
-        [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}, {"type": "code_interpreter"}]
-    )
-    assert (search.name, search.type) == ("web_search", "web_search_20250305")
-    assert (interpreter.name, interpreter.type) == ("code_interpreter", "code_interpreter")
+    search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
+    tools = [(tool.name, tool.type) for tool in tool_definitions([search, {"type": "code_interpreter"}])]
+    assert tools == [("web_search", "web_search_20250305"), ("code_interpreter", "code_interpreter")]
 
 
 def test_settings_that_are_no_json(recorded: Recorded) -> None:

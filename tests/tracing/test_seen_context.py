@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,23 +11,16 @@ from langchain_core.runnables import RunnableLambda
 
 import ragtrace
 from ragtrace import plugins
-from ragtrace.capture import manual
-from ragtrace.capture.recorder import Recorder
 from ragtrace.evaluation import run
 from ragtrace.records import Score, Trace
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
+from tests.tracing.test_manual import by_hand  # noqa: F401 fixture
 
 RULE = "The warranty of the pump is 24 months from delivery. It covers parts and labour."
 NO_CONTEXT = "answered_without_context"
+QUESTION = HumanMessage("How long is the warranty?")
 RIGHT, WRONG = "The warranty of the pump is 24 months.", "The pump comes with a free subscription to a magazine."
-
-
-@pytest.fixture
-def by_hand(recorded: Recorded) -> Iterator[Recorded]:
-    manual.set_recorder(Recorder(recorded.provider, consumer=recorded.consumer))
-    yield recorded
-    manual.set_recorder(None)
 
 
 def seen(trace: Trace) -> list[tuple[str, str]]:
@@ -40,7 +32,7 @@ def grounded(trace: Trace) -> Score:
     return score
 
 
-def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:
+def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:  # noqa: F811
     """With the tool's name; a short chunk in a result does not take the result away, chunks that a tool repeats do."""
     with ragtrace.request("How is the weather?") as request:
         request.retrieved(["Berlin", RULE])
@@ -56,15 +48,13 @@ def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:
 @pytest.mark.parametrize(
     ("answer", "retrieved", "label", "cause"),
     [
-        (WRONG, True, "fail", "answered_without_context"),
-        (WRONG, False, "fail", "answered_without_context"),
+        (WRONG, True, "fail", NO_CONTEXT),
+        (WRONG, False, "fail", NO_CONTEXT),
         ("I could not find that in the documents.", True, "refusal", None),
         ("You are welcome! Goodbye.", False, "not_applicable", None),
     ],
 )
-def test_an_answer_without_context(
-    by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: str | None
-) -> None:
+def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: Any) -> None:  # noqa: F811
     """Claims fail; what claims nothing does not."""
     with ragtrace.request("What comes with the pump?") as request:
         if retrieved:
@@ -77,9 +67,9 @@ def test_an_answer_without_context(
 @pytest.mark.parametrize(
     ("messages", "answer", "label", "cause"),
     [
-        ([SystemMessage(RULE), HumanMessage("How long is the warranty?")], RIGHT, "pass", None),
-        ([SystemMessage(RULE), HumanMessage("How long is the warranty?")], WRONG, "fail", NO_CONTEXT),
-        ([HumanMessage("How long is the warranty?")], RIGHT, "fail", NO_CONTEXT),
+        ([SystemMessage(RULE), QUESTION], RIGHT, "pass", None),
+        ([SystemMessage(RULE), QUESTION], WRONG, "fail", NO_CONTEXT),
+        ([QUESTION], RIGHT, "fail", NO_CONTEXT),
         ([HumanMessage("Hm"), AIMessage(WRONG), HumanMessage("And the pump?")], WRONG, "fail", NO_CONTEXT),
         ([HumanMessage(f"{RULE} {'It is blue and heavy. ' * 20} How long is the warranty?")], RIGHT, "pass", None),
     ],

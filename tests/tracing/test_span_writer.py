@@ -32,18 +32,15 @@ PLAIN = {"text": "a", "count": 1, "share": 0.5, "on": True, "names": ("a", "b"),
     ids=["plain", "odd values", "length", "number", "none at all"],
 )
 def test_a_span_has_what_the_sdk_would_give_it(limits: SpanLimits | None, attributes: dict[str, Any]) -> None:
-    """Plain and odd values, limits of length and number: the same attributes and the same dropped count, also for keys
-    that are set again."""
+    """Values of any kind, keys that are set again and limits: the same attributes and the same dropped count."""
     tracer = TracerProvider(shutdown_on_exit=False, span_limits=limits).get_tracer("test")
-    ours, theirs = (
-        tracer.start_span("a", attributes={"text": "before"}),
-        tracer.start_span("a", attributes={"text": "before"}),
-    )
+    spans: list[Any] = [tracer.start_span("a", attributes={"text": "before"}) for _ in range(2)]
+    ours, theirs = spans
     defer_attributes(ours, lambda: attributes)
-    assert dict(attributes_of(ours)) == dict(theirs.attributes)  # type: ignore[attr-defined]
+    assert dict(attributes_of(ours)) == dict(theirs.attributes)
     theirs.set_attributes(attributes)
-    assert dict(ours.attributes) == dict(theirs.attributes)  # type: ignore[attr-defined]
-    assert ours.dropped_attributes == theirs.dropped_attributes  # type: ignore[attr-defined]
+    assert dict(ours.attributes) == dict(theirs.attributes)
+    assert ours.dropped_attributes == theirs.dropped_attributes
 
 
 def test_redaction_is_no_work_of_the_request() -> None:

@@ -17,13 +17,11 @@ from ragtrace_prometheus import PrometheusSink
 
 @ragtrace.retriever
 def search(query: str) -> list[dict[str, object]]:
-    """A retriever by hand; its type is unchanged."""
     return [{"id": "a", "content": query}]
 
 
 @ragtrace.generation(model="gpt-4o")
 async def ask(messages: list[dict[str, str]]) -> str:
-    """A model by hand."""
     with ragtrace.request("question", session_id="s", tags=["beta"], metadata={"app": "a"}) as request:
         request.retrieved(search("question"))
         request.answered("answer", usage={"input_tokens": 3, "output_tokens": 4}, model="gpt-4o")
@@ -33,13 +31,11 @@ async def ask(messages: list[dict[str, str]]) -> str:
 
 @evaluator
 def length(trace: Trace) -> float:
-    """A check without options; it returns a number."""
     return float(len(trace.answer))
 
 
 @evaluator(needs={"documents", "answer"}, version="2", threshold=0.5, direction="higher", range=(0.0, 1.0))
 def cites_a_document(trace: Trace) -> bool:
-    """A check with options; it returns a verdict."""
     return any(document.id in trace.answer for document in trace.documents)
 
 
@@ -54,7 +50,6 @@ def with_explanation(trace: Trace) -> Score | None:
 
 @evaluator
 async def asynchronous(trace: Trace) -> list[Score]:
-    """An asynchronous check that returns several scores."""
     return [Score("first", value=0.0), Score("second", error="timeout")]
 
 
@@ -93,7 +88,6 @@ class Everything:
 
 
 def start(sampler: Sampler) -> Runtime:
-    """`init` in its forms."""
     assert_type(ragtrace.init(), Runtime)
     ragtrace.init(app="pump-help", evaluators=("faithfulness", length), sample=0.1, redact="standard")
     ragtrace.init(settings_file="ragtrace.toml", redact=lambda text: text.replace("secret", "[secret]"))
@@ -101,20 +95,17 @@ def start(sampler: Sampler) -> Runtime:
 
 
 def handlers() -> list[RagtraceCallbackHandler]:
-    """The adapters."""
     RagtraceLangChainInstrumentor().instrument(capture_content=True)
     RagtraceLlamaIndexInstrumentor().instrument()
     return [RagtraceCallbackHandler(), RagtraceCallbackHandler(capture_content="SPAN_AND_EVENT")]
 
 
 def report(trace_id: int) -> None:
-    """Feedback of a user."""
     assert_type(ragtrace.feedback(f"{trace_id:032x}", thumbs="up", comment="right", source="widget"), bool)
     assert_type(ragtrace.feedback(trace_id, thumbs=-1), bool)
 
 
 def errors() -> str:
-    """One base class for all errors."""
     try:
         ragtrace.init(sample=2.0)
     except (ragtrace.SettingError, ragtrace.MissingExtraError) as error:
