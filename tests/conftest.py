@@ -119,7 +119,7 @@ def recorded() -> Iterator[Recorded]:
 @pytest.fixture(autouse=True)
 def _nothing_goes_wrong_inside(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """A failure inside an adapter is counted, not raised: here it fails the test."""
-    with caplog.at_level(logging.WARNING, logger="ragtrace.tracing.recorder"):
+    with caplog.at_level(logging.WARNING, logger="ragtrace.capture.recorder"):
         yield
     failed = [r for r in caplog.get_records("call") if r.name == "ragtrace.capture.recorder"]
     assert not failed, [r.getMessage() + str(r.exc_info) for r in failed]

@@ -9,7 +9,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,16 @@ from ragtrace.base.background import Background, Bounds, after_fork
 
 FULL_BATCHES = Bounds(batch=4, wait=math.inf)
 forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+Make = Callable[..., Background[Any]]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes queues, and closes them at the end."""
+    with ExitStack() as queues:
+        yield lambda work, *bounds, **more: queues.enter_context(closing(Background("test", work, *bounds, **more)))
 
 
 class Blocked:
@@ -45,9 +56,9 @@ def exit_code_of(child: Callable[[], bool]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_thread_is_started_outside_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_is_started_outside_of_the_lock(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new thread may run finalizers before it says that it has started, and these may put something."""
-    queue = Background("test", lambda batch: None)
+    queue = make(lambda batch: None)
     start = threading.Thread.start
 
     def started(thread: threading.Thread) -> None:
@@ -61,16 +72,12 @@ def test_a_thread_is_started_outside_of_the_lock(monkeypatch: pytest.MonkeyPatch
     assert queue.put(1) is None
     assert queue.flush(30)
     assert queue.stats().done == 2
-    queue.close()
 
 
-# --- batches ---------------------------------------------------------------------------------------------
-
-
-def test_a_caller_takes_what_waits() -> None:
+def test_a_caller_takes_what_waits(make: Make) -> None:
     """The work never gets an item that was taken, and the item counts as done."""
     batches: list[list[int]] = []
-    queue = Background("test", batches.append, FULL_BATCHES)
+    queue = make(batches.append, FULL_BATCHES)
     for i in range(3):
         queue.put(i, 10)
     assert queue.take() == [0, 1, 2]
@@ -78,10 +85,9 @@ def test_a_caller_takes_what_waits() -> None:
     queue.put(3)
     assert queue.flush(30)
     assert batches == [[3]]
-    queue.close()
 
 
-def test_items_come_in_order_and_in_another_thread() -> None:
+def test_items_come_in_order_and_in_another_thread(make: Make) -> None:
     """The work gets every item once, oldest first, in a daemon thread of the given name."""
     items: list[int] = []
     threads: set[threading.Thread] = set()
@@ -90,16 +96,15 @@ def test_items_come_in_order_and_in_another_thread() -> None:
         items.extend(batch)
         threads.add(threading.current_thread())
 
-    queue = Background("test-queue", work, Bounds(batch=7))
+    queue = make(work, Bounds(batch=7))
     for i in range(100):
         assert queue.put(i) is None
     assert queue.flush()
     assert items == list(range(100))
-    assert [(thread.name, thread.daemon) for thread in threads] == [("test-queue", True)]
-    queue.close()
+    assert [(thread.name, thread.daemon) for thread in threads] == [("test", True)]
 
 
-def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one() -> None:
+def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one(make: Make) -> None:
     """Without a limit to the wait the work gets full batches alone, until somebody flushes."""
     batches: list[list[int]] = []
     full = threading.Event()
@@ -108,26 +113,24 @@ def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one() -> None:
         batches.append(batch)
         full.set()
 
-    queue = Background("test", work, FULL_BATCHES)
+    queue = make(work, FULL_BATCHES)
     for i in range(6):
         queue.put(i)
     assert full.wait(10)
     assert batches == [[0, 1, 2, 3]]
     assert queue.flush()
     assert batches == [[0, 1, 2, 3], [4, 5]]
-    queue.close()
 
 
-def test_an_item_waits_for_company_no_longer_than_the_wait() -> None:
+def test_an_item_waits_for_company_no_longer_than_the_wait(make: Make) -> None:
     """A batch that does not become full is worked on all the same."""
     done = threading.Event()
-    queue = Background("test", lambda batch: done.set(), Bounds(batch=100, wait=0.01))
+    queue = make(lambda batch: done.set(), Bounds(batch=100, wait=0.01))
     queue.put(1)
     assert done.wait(10)
-    queue.close()
 
 
-def test_several_workers_share_the_items() -> None:
+def test_several_workers_share_the_items(make: Make) -> None:
     """While one worker is busy another takes the next item; each has a session of its own, entered and left once."""
     sessions: list[str] = []
 
@@ -142,7 +145,7 @@ def test_several_workers_share_the_items() -> None:
     def work(batch: list[int]) -> None:
         both.wait()
 
-    queue = Background("test", work, Bounds(workers=2), session=session)
+    queue = make(work, Bounds(workers=2), session=session)
     queue.put(1)
     queue.put(2)
     assert queue.flush(30)
@@ -151,42 +154,41 @@ def test_several_workers_share_the_items() -> None:
     assert sessions == ["entered", "entered", "left", "left"]
 
 
-def test_the_work_is_called_again_when_it_is_due() -> None:
+def test_the_work_is_called_again_when_it_is_due(make: Make) -> None:
     """The work says after how many seconds it is to be called although nothing was put; then its list is empty."""
     batches: list[list[int]] = []
     second = threading.Event()
 
     def work(batch: list[int]) -> float | None:
         batches.append(batch)
-        if len(batches) == 2:
-            second.set()
-            return None
-        return 0.01
+        if len(batches) == 1:
+            return 0.01
+        second.set()
+        return None
 
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     queue.put(1)
     assert second.wait(10)
     assert batches == [[1], []]
-    queue.close()
-
-
-def test_wake_calls_the_work_with_nothing() -> None:
-    """Somebody may ask for a call without an item; flush waits for it."""
-    batches: list[list[int]] = []
-    queue = Background("test", batches.append, Bounds())
-    queue.wake()
+    queue.wake()  # somebody may ask for a call, too; flush waits for it
     assert queue.flush()
-    assert batches == [[]]
-    queue.close()
+    assert batches == [[1], [], []]
 
 
-def test_a_delayed_item_comes_later_and_closing_ends_its_delay() -> None:
+def test_a_delayed_item_comes_later_and_closing_ends_its_delay(make: Make) -> None:
     """An item with a delay is overtaken by others, counts as waiting, and is worked on before close returns."""
     items: list[str] = []
-    queue = Background("test", items.extend, Bounds())
+    done = threading.Event()
+
+    def work(batch: list[str]) -> None:
+        items.extend(batch)
+        done.set()
+
+    queue = make(work)
     queue.put("in an hour", delay=3_600)
-    queue.put("soon", delay=0.02)
     queue.put("now")
+    assert done.wait(10)  # without a flush
+    queue.put("soon", delay=0.02)
     assert not queue.flush(0.5)
     assert items == ["now", "soon"]
     assert queue.stats().waiting == 1
@@ -194,26 +196,13 @@ def test_a_delayed_item_comes_later_and_closing_ends_its_delay() -> None:
     assert items == ["now", "soon", "in an hour"]
 
 
-def test_a_delayed_item_does_not_delay_others() -> None:
-    """An item that is put while only a delayed one waits is worked on at once, without a flush."""
-    done = threading.Event()
-    queue = Background("test", lambda batch: done.set(), Bounds())
-    queue.put(1, delay=3_600)
-    queue.put(2)
-    assert done.wait(10)
-    queue.close()
-
-
-# --- bounds ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("bounds", "loss"), [(Bounds(items=3), "queue_full"), (Bounds(bytes=30), "queue_bytes")], ids=["items", "bytes"]
 )
-def test_a_full_queue_refuses_and_never_blocks(bounds: Bounds, loss: str) -> None:
+def test_a_full_queue_refuses_and_never_blocks(make: Make, bounds: Bounds, loss: str) -> None:
     """While the work hangs, items beyond the bound are refused with the reason, and each is counted."""
     work = Blocked()
-    queue = Background("test", work, bounds)
+    queue = make(work, bounds)
     queue.put(0, size=10)
     assert work.started.wait(10)
     assert [queue.put(i, size=10) for i in range(1, 6)] == [None, None, None, loss, loss]
@@ -224,23 +213,21 @@ def test_a_full_queue_refuses_and_never_blocks(bounds: Bounds, loss: str) -> Non
     assert queue.flush()
     assert work.batches == [[0], [1], [2], [3]]
     assert queue.stats().done == 4
-    queue.close()
 
 
-def test_an_item_larger_than_the_bound_is_taken_alone() -> None:
+def test_an_item_larger_than_the_bound_is_taken_alone(make: Make) -> None:
     """The byte bound delays a giant until nothing else waits; it does not make it impossible."""
     sizes: list[int] = []
-    queue = Background("test", sizes.extend, Bounds(bytes=10))
+    queue = make(sizes.extend, Bounds(bytes=10))
     assert queue.put(1_000, size=1_000) is None
     assert queue.flush()
     assert sizes == [1_000]
-    queue.close()
 
 
-def test_a_full_queue_may_lose_its_oldest_item() -> None:
+def test_a_full_queue_may_lose_its_oldest_item(make: Make) -> None:
     """With `drop_oldest` the new item is taken, and the loss is reported and counted all the same."""
     work = Blocked()
-    queue = Background("test", work, Bounds(items=2, drop_oldest=True))
+    queue = make(work, Bounds(items=2, drop_oldest=True))
     queue.put(0)
     assert work.started.wait(10)
     assert [queue.put(i) for i in range(1, 5)] == [None, None, "queue_full", "queue_full"]
@@ -248,12 +235,11 @@ def test_a_full_queue_may_lose_its_oldest_item() -> None:
     assert queue.flush()
     assert work.batches == [[0], [3], [4]]
     assert queue.stats().dropped == {"queue_full": 2}
-    queue.close()
 
 
-def test_many_threads_lose_nothing() -> None:
+def test_many_threads_lose_nothing(make: Make) -> None:
     """What ten threads put at once is done or dropped; the sum is right in every snapshot meanwhile."""
-    queue = Background("test", lambda batch: None, Bounds(items=50, batch=8, workers=2))
+    queue = make(lambda batch: None, Bounds(items=50, batch=8, workers=2))
 
     def put_many() -> None:
         for i in range(500):
@@ -269,24 +255,19 @@ def test_many_threads_lose_nothing() -> None:
     assert queue.flush()
     stats = queue.stats()
     assert (stats.total, stats.done + stats.dropped.get("queue_full", 0)) == (5_000, 5_000)
-    queue.close()
 
 
-def test_a_finaliser_that_puts_while_its_thread_holds_the_lock_does_not_block() -> None:
+def test_a_finaliser_that_puts_while_its_thread_holds_the_lock_does_not_block(make: Make) -> None:
     """The garbage collector may run anything in the middle of `put`: the lock is reentrant."""
     items: list[int] = []
-    queue = Background("test", items.extend, Bounds())
+    queue = make(items.extend)
     with queue.lock:
         queue.put(1)
     assert queue.flush()
     assert items == [1]
-    queue.close()
 
 
-# --- failures --------------------------------------------------------------------------------------------
-
-
-def test_work_that_fails_is_counted_logged_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_work_that_fails_is_counted_logged_once_and_goes_on(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """Each exception costs its own batch; the log has one entry for all of them."""
     items: list[int] = []
 
@@ -295,7 +276,7 @@ def test_work_that_fails_is_counted_logged_once_and_goes_on(caplog: pytest.LogCa
             raise ValueError("for the test")
         items.extend(batch)
 
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     with caplog.at_level(logging.ERROR):
         for i in range(5):
             queue.put(i)
@@ -304,12 +285,10 @@ def test_work_that_fails_is_counted_logged_once_and_goes_on(caplog: pytest.LogCa
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     stats = queue.stats()
     assert (stats.failures, stats.dropped, stats.done) == (3, {"internal": 3}, 2)
-    queue.close()
 
 
-def test_a_batch_may_be_settled_in_parts() -> None:
-    """What the work, or another thread for it, has counted as done or lost is not counted again when the work ends or
-    fails."""
+def test_a_batch_may_be_settled_in_parts(make: Make) -> None:
+    """What the work, or another thread for it, has counted as done or lost is not counted again at its end."""
     release = threading.Event()
     threads: list[int] = []
 
@@ -319,7 +298,7 @@ def test_a_batch_may_be_settled_in_parts() -> None:
         release.wait(30)
         raise ValueError("for the test")
 
-    queue = Background("test", work, FULL_BATCHES)
+    queue = make(work, FULL_BATCHES)
     for i in range(4):
         queue.put(i)
     while not threads:
@@ -333,10 +312,9 @@ def test_a_batch_may_be_settled_in_parts() -> None:
     assert (stats.done, stats.running, stats.dropped) == (1, 0, {"shutdown": 2, "internal": 1})
     queue.settle(5, "shutdown", thread=threads[0])  # nothing runs there
     assert queue.stats() == stats
-    queue.close()
 
 
-def test_a_session_that_fails_is_counted_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_session_that_fails_is_counted_and_tried_again(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """A thread whose session cannot be entered ends; the next item starts another one."""
     attempts: list[int] = []
     items: list[int] = []
@@ -348,20 +326,16 @@ def test_a_session_that_fails_is_counted_and_tried_again(caplog: pytest.LogCaptu
             raise OSError("for the test")
         yield
 
-    queue = Background("test", items.extend, Bounds(), session=session)
+    queue = make(items.extend, session=session)
     queue.put(1)
     while not caplog.records or queue._threads:
         pass
     queue.put(2)
     assert queue.flush()
     assert items == [1, 2]
-    queue.close()
 
 
-# --- the end ---------------------------------------------------------------------------------------------
-
-
-def test_close_works_on_what_waits() -> None:
+def test_close_works_on_what_waits(make: Make) -> None:
     """What was put before close is done when it returns; the thread has ended."""
     items: list[int] = []
     threads: list[threading.Thread] = []
@@ -370,7 +344,7 @@ def test_close_works_on_what_waits() -> None:
         items.extend(batch)
         threads.append(threading.current_thread())
 
-    queue = Background("test", work, FULL_BATCHES)
+    queue = make(work, FULL_BATCHES)
     for i in range(6):
         queue.put(i)
     assert queue.close() == []
@@ -378,10 +352,10 @@ def test_close_works_on_what_waits() -> None:
     assert not threads[0].is_alive()
 
 
-def test_close_returns_what_there_was_no_time_for_and_can_be_called_again() -> None:
+def test_close_returns_what_there_was_no_time_for_and_can_be_called_again(make: Make) -> None:
     """Past the timeout the rest is handed back, once, and counted; later items are refused."""
     work = Blocked()
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     for i in range(3):
         queue.put(i)
     assert work.started.wait(10)
@@ -394,7 +368,7 @@ def test_close_returns_what_there_was_no_time_for_and_can_be_called_again() -> N
     assert queue.stats().dropped == {"shutdown": 3}
 
 
-def test_a_pause_between_two_tries_ends_with_close() -> None:
+def test_a_pause_between_two_tries_ends_with_close(make: Make) -> None:
     """Work that waits for a database is not waited for: close wakes it, and it makes its last try."""
     tries: list[bool] = []
     started = threading.Event()
@@ -404,14 +378,14 @@ def test_a_pause_between_two_tries_ends_with_close() -> None:
         while not tries or not tries[-1]:
             tries.append(queue.pause(3_600))
 
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     queue.put(1)
     assert started.wait(10)
     assert queue.close() == []
     assert tries == [True]
 
 
-def test_flush_is_not_kept_by_what_comes_later() -> None:
+def test_flush_is_not_kept_by_what_comes_later(make: Make) -> None:
     """Flush waits for what was put before it, not for what others put meanwhile."""
     first = threading.Event()
     held = threading.Event()
@@ -419,7 +393,7 @@ def test_flush_is_not_kept_by_what_comes_later() -> None:
     def work(batch: list[int]) -> None:
         (first if batch[0] == 0 else held).wait(60)
 
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     queue.put(0)
     result: list[bool] = []
     flushing = threading.Thread(target=lambda: result.append(queue.flush(30)))
@@ -431,18 +405,14 @@ def test_flush_is_not_kept_by_what_comes_later() -> None:
     flushing.join(30)
     assert result == [True]
     held.set()
-    queue.close()
-
-
-# --- forks -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.process
 @forking
-def test_a_forked_child_starts_empty_and_works() -> None:
+def test_a_forked_child_starts_empty_and_works(make: Make) -> None:
     """The child has its own counts and thread; what waited in the parent is done by the parent alone."""
     work = Blocked()
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     for i in range(3):
         queue.put(i)
     assert work.started.wait(10)
@@ -458,14 +428,13 @@ def test_a_forked_child_starts_empty_and_works() -> None:
     work.release.set()
     assert queue.flush()
     assert work.batches == [[0], [1], [2]]
-    queue.close()
 
 
 @pytest.mark.process
 @forking
-def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child() -> None:
+def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child(make: Make) -> None:
     """A child never inherits a lock that nobody in it can release."""
-    queue = Background("test", lambda batch: None, Bounds())
+    queue = make(lambda batch: None)
     holding, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -481,12 +450,11 @@ def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child() -> N
     finally:
         release.set()
         holder.join()
-    queue.close()
 
 
 @pytest.mark.process
 @forking
-def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
+def test_a_fork_inside_the_work_leaves_the_parents_items_alone(make: Make) -> None:
     """The thread that forks goes on in the child, too; there it takes nothing more and counts nothing."""
     codes: list[int] = []
     parent = os.getpid()
@@ -496,20 +464,19 @@ def test_a_fork_inside_the_work_leaves_the_parents_items_alone() -> None:
             return  # the child's own thread, with the child's item
         codes.append(exit_code_of(lambda: queue.stats().total == 0 and queue.put(5) is None))
 
-    queue = Background("test", work, Bounds())
+    queue = make(work)
     queue.put(1)
     queue.put(2)
     assert queue.flush(30)
     assert codes == [0, 0]
     assert queue.stats().done == 2
-    queue.close()
 
 
 @pytest.mark.process
 @forking
-def test_a_queue_that_was_closed_stays_closed_in_a_child() -> None:
+def test_a_queue_that_was_closed_stays_closed_in_a_child(make: Make) -> None:
     """A child of an application that has ended ragtrace does not start it again."""
-    queue = Background("test", lambda batch: None, Bounds())
+    queue = make(lambda batch: None, Bounds())
     queue.close()
     assert exit_code_of(lambda: queue.put(1) == "shutdown") == 0
 

@@ -64,8 +64,7 @@ def opened() -> Iterator[list[Running]]:
 
 def test_a_changed_file_is_in_force_with_the_next_batch(path: Path, opened: list[Running]) -> None:
     """Label and version follow the file while the pipeline runs; a score that passes now has no cause of failure."""
-    running = Running(path, [length])
-    opened.append(running)
+    opened.append(running := Running(path, [length]))
     first = running.score("x" * 40)
     assert (first.label, first.version, first.cause) == ("fail", "3", "unsupported")
     save(path, [entry(length, 0.3)])
@@ -81,8 +80,7 @@ def test_a_changed_file_is_in_force_with_the_next_batch(path: Path, opened: list
 def test_evaluators_in_a_child_process_are_labelled_by_it_too(path: Path, opened: list[Running]) -> None:
     """What runs isolated keeps its own threshold there; the label that comes out is the file's."""
     check = plugins.load("looping_compression_ratio")
-    running = Running(path, [check], isolated_names=[check.name])
-    opened.append(running)
+    opened.append(running := Running(path, [check], isolated_names=[check.name]))
     before = running.score("The pump is covered for 24 months.", check.name)
     assert before.value is not None
     moved = before.value + (0.01 if before.label == "pass" else -0.01) * (1 if check.direction == "higher" else -1)
@@ -93,27 +91,28 @@ def test_evaluators_in_a_child_process_are_labelled_by_it_too(path: Path, opened
     assert after.version == f"{check.version}+c1"
 
 
+def _with(**wrong: Any) -> str:
+    row = {"version": "3", "number": 1, "threshold": 1, "direction": "higher", "made": 1, **wrong}
+    return json.dumps({"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": row}})
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ("{", "cannot be read"),
         ("[]", "no calibration file"),
         ('{"format": "ragtrace-calibration", "schema": 2, "evaluators": {}}', "this release reads 1"),
-        ('{"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": {"version": "3", "number": 1, '
-         '"threshold": NaN, "direction": "higher", "made": 1}}}', "length: `threshold` is nan; it must be a number"),
-        ('{"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": {"version": "3+c1", "number": 1, '
-         '"threshold": 1, "direction": "higher", "made": 1}}}', "length: `version`"),
-        ('{"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": {"version": "3", "number": true, '
-         '"threshold": 1, "direction": "higher", "made": 1}}}', "length: `number`"),
+        (_with(threshold=float("nan")), "length: `threshold` is nan; it must be a number"),
+        (_with(version="3+c1"), "length: `version`"),
+        (_with(number=True), "length: `number`"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_file_leaves_the_last_good_one(
     path: Path, opened: list[Running], caplog: pytest.LogCaptureFixture, content: str, said: str
 ) -> None:
     """It is logged once, with what is wrong; thresholds and versions stay; the next good file is taken."""
     save(path, [entry(length, 0.3)])
-    running = Running(path, [length])
-    opened.append(running)
+    opened.append(running := Running(path, [length]))
     path.write_text(content, encoding="utf-8")
     with caplog.at_level(logging.WARNING, logger="ragtrace.calibrations"):
         labels = [running.score("x" * 40) for _ in range(3)]
@@ -153,10 +152,13 @@ def test_the_disk_is_looked_at_every_few_seconds_at_most(path: Path) -> None:
 
 
 def test_what_is_saved_is_loaded(path: Path) -> None:
-    """Every field; a file is replaced whole."""
+    """Every field, as plain JSON with the module's schema; a file is replaced whole."""
     given = entry(length, 0.3, curve={"kind": "platt", "a": 1.0, "b": 2.0}, figures={"count": 7})
     save(path, [given])
     assert load(path) == {"length": given}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert (content["format"], content["schema"]) == ("ragtrace-calibration", 1)
+    assert content["evaluators"]["length"]["threshold"] == 0.3
     save(path, [])
     assert load(path) == {}
     assert [p.name for p in path.parent.iterdir()] == [path.name]
@@ -204,11 +206,3 @@ def test_the_new_version_is_in_the_metrics(path: Path) -> None:
         assert 'version="3+c2"' in info()
     finally:
         runtime.close()
-
-
-def test_the_file_is_plain_json(path: Path) -> None:
-    """Its schema is what the module says."""
-    save(path, [entry(length, 0.3)])
-    content = json.loads(path.read_text(encoding="utf-8"))
-    assert (content["format"], content["schema"]) == ("ragtrace-calibration", 1)
-    assert content["evaluators"]["length"]["threshold"] == 0.3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from ragtrace.capture.spans.span_record import SpanRecord, record_of
 from ragtrace.records import Facts, Trace
 from ragtrace.sampling import Decision, Sampler, any_of, behind_head, errors, rate_limit, ratio
 from ragtrace.testing import Clock, make_trace
+from tests.conftest import Gathering
 
 trace_sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
 from opentelemetry import trace as trace_api  # noqa: E402
@@ -50,8 +52,8 @@ def trace_of(record: SpanRecord) -> Trace:
 @pytest.mark.parametrize("head", [0.1, 0.4])
 @pytest.mark.parametrize("kind", ["th", "legacy"])
 def test_the_weights_add_up_to_all_requests(kind: str, head: float, p: float) -> None:
-    """The sum of 1/p of the evaluated requests is the number of all requests, within four standard errors: behind a
-    consistent head sampler the probability is the smaller rate, behind TraceIdRatioBased the product."""
+    """The sum of 1/p is the number of all requests, within four standard errors: behind a consistent head sampler the
+    probability is the smaller rate, behind TraceIdRatioBased the product."""
     sampler = behind_head(ratio(p), 1.0 if kind == "th" else head)
     records = arriving(kind, head, REQUESTS)
     decisions = [sampler(trace_of(record)) for record in records]
@@ -64,8 +66,7 @@ def test_the_weights_add_up_to_all_requests(kind: str, head: float, p: float) ->
 
 @pytest.mark.parametrize("kind", ["th", "legacy"])
 def test_small_rates_of_the_head(kind: str) -> None:
-    """A head sampler below 1/256 fixes the bits of R that `TraceIdRatioBased` compares; the weights add up all the
-    same."""
+    """One below 1/256 fixes the bits of R that `TraceIdRatioBased` compares; the weights add up all the same."""
     head, count = 0.002, 100_000
     chance = random.Random(5)
     low = [chance.getrandbits(128) for _ in range(count)]
@@ -96,9 +97,7 @@ def test_strata_behind_the_head(own: Sampler, expected: dict[bool, float]) -> No
     sampler = behind_head(own)
     for record in arriving("th", 0.1, 300):
         for error in ("ValueError", None):
-            trace = make_trace(
-                trace_id=record.trace_id, error=error, facts=Facts(trace_state=record.trace_state, from_spans=True)
-            )
+            trace = replace(trace_of(record), error=error)
             assert sampler(trace).probability == pytest.approx(expected[error is not None], rel=1e-3)
 
 
@@ -129,8 +128,7 @@ def test_what_is_no_threshold_is_none(state: str) -> None:
 
 
 def test_a_threshold_that_r_does_not_reach() -> None:
-    """Where R is below the threshold that the tracestate states, the sampler did not compare this R: the share of the
-    setting applies."""
+    """Where R is below the stated threshold, the sampler did not compare this R: the share of the setting applies."""
     trace = make_trace(trace_id=1, facts=Facts(trace_state="th:8", from_spans=True))
     assert behind_head(ratio(1.0), 0.25)(trace) == Decision(True, 0.25, "ratio", False, 1.0)
 
@@ -140,31 +138,13 @@ def test_services_that_share_a_randomness_agree() -> None:
     chance = random.Random(4)
     for _ in range(200):
         state = f"rv:{chance.getrandbits(56):014x}"
-        keeps = {
-            ratio(0.3)(make_trace(trace_id=chance.getrandbits(128), facts=Facts(trace_state=state))).keep
-            for _ in range(3)
-        }
-        assert len(keeps) == 1
-
-
-# --- from the span to the trace ------------------------------------------------------------------
-
-
-class Consumer:
-    def __init__(self) -> None:
-        self.traces: list[Trace] = []
-
-    def sample(self, trace: Trace) -> Decision:
-        return Decision(True, 1.0, "ratio")
-
-    def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
-        self.traces.append(trace)
-        return True
+        same = [make_trace(trace_id=chance.getrandbits(128), facts=Facts(trace_state=state)) for _ in range(3)]
+        assert len({ratio(0.3)(trace).keep for trace in same}) == 1
 
 
 def test_a_request_below_a_remote_parent_has_its_randomness() -> None:
     """The tracestate that came with the request is that of its trace."""
-    consumer = Consumer()
+    consumer = Gathering()
     provider = trace_sdk.TracerProvider()
     recorder = Recorder(provider, consumer=consumer)
     state = trace_api.TraceState([("vendor", "x"), ("ot", "rv:0123456789abcd")])
@@ -173,9 +153,8 @@ def test_a_request_below_a_remote_parent_has_its_randomness() -> None:
     with trace_api.use_span(remote):
         recorder.start("key", None, "invoke_workflow", "rag")
         recorder.end("key")
-    assert [(t.trace_id, t.facts.trace_state, t.facts.from_spans) for t in consumer.traces] == [
-        (7, "rv:0123456789abcd", False)
-    ]
+    (trace,) = consumer.traces
+    assert (trace.trace_id, trace.facts.trace_state, trace.facts.from_spans) == (7, "rv:0123456789abcd", False)
 
 
 @pytest.mark.parametrize("wire", ["ot=th:e;rv:0123456789abcd,vendor=x", "vendor=x, ot=th:e;rv:0123456789abcd"])

@@ -11,19 +11,11 @@ import pytest
 from ragtrace.base.lazy import Lazy, LazyThread, Recent
 
 
-def test_each_key_has_one_value() -> None:
-    """The same arguments give the same object; others are made in addition."""
-    lazy: Lazy[list[str]] = Lazy(lambda name: [name])
-    assert lazy.get("a") == ["a"]
-    assert lazy.get("a") is lazy.get("a")
-    assert lazy.get("b") == ["b"]
-
-
 def test_the_oldest_value_is_forgotten_first() -> None:
-    """Beyond the limit a value is made again."""
+    """Each key has one value; beyond the limit a value is made again."""
     calls: list[str] = []
     lazy: Lazy[None] = Lazy(calls.append, limit=2)
-    for name in ("a", "b", "c", "b", "a"):
+    for name in ("a", "a", "b", "c", "b", "a"):
         lazy.get(name)
     assert calls == ["a", "b", "c", "a"]
 
@@ -32,6 +24,7 @@ def test_a_forgotten_value_is_made_again() -> None:
     """`forget` returns the value, so that its owner can close it."""
     lazy: Lazy[object] = Lazy(object)
     first = lazy.get()
+    assert lazy.get() is first
     assert lazy.forget() is first
     assert lazy.forget() is None
     assert lazy.get() is not first
@@ -64,8 +57,7 @@ def test_an_error_is_raised_each_time() -> None:
 
 
 def test_recent_results_are_shared_by_their_texts() -> None:
-    """The same texts give the result that was computed before; texts joined in another way are others, and the oldest
-    result is forgotten first."""
+    """Texts joined in another way are others, and the oldest result is forgotten first."""
     recent: Recent[int] = Recent(2)
     computed: list[int] = []
 
@@ -80,19 +72,19 @@ def test_recent_results_are_shared_by_their_texts() -> None:
 def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system may give no further thread at present; a thread that has ended is started again."""
     runs: list[int] = []
+
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
     thread = LazyThread("test", lambda: runs.append(1))
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", _no_thread)
+        patch.setattr(threading.Thread, "start", no_thread)
         assert not thread.start()
     for expected in (1, 2):
         assert thread.start()
         while thread.is_alive:
             time.sleep(0.001)
         assert len(runs) == expected
-
-
-def _no_thread(thread: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
 
 
 class _AtItsEnd:

@@ -60,8 +60,6 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({"model_prices": ["gpt=1/-2"]}, {}, ("'gpt=1/-2'", "million tokens")),
         ({"model_prices": ["=1/2"]}, {}, ("'=1/2'", "model=INPUT/OUTPUT")),
         ({"model_prices": ["a=1/nan"]}, {}, ("'a=1/nan'", "US dollars")),
-        ({"model_prices": [3]}, {}, ("has 3", "a list of texts")),
-        ({"phone_regions": [3, "DE"]}, {}, ("has 3", "a list of texts")),
         ({}, {"RAGTRACE_MODEL_PRICES": "a=1/2,a=3/4"}, ("RAGTRACE_MODEL_PRICES has 'a' twice", "one price")),
         ({"otlp_endpoint": "http://[::1:4318"}, {}, ("otlp_endpoint is no address", "http://localhost:4318")),
         ({"otlp_endpoint": "https://:4318"}, {}, ("otlp_endpoint is no address",)),
@@ -71,7 +69,6 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
         ({"judge_ledger": "redis://["}, {}, ("judge_ledger is no address",)),
         ({"app": "a\0b"}, {}, ("app holds NUL",)),
         ({"otlp_endpoint": "//["}, {}, ("otlp_endpoint is no address",)),
-        ({"otlp_endpoint": "[//"}, {}, ("otlp_endpoint is no address",)),
         ({"capture_tags": ["plan", ["tier"]]}, {}, ("capture_tags has ['tier']", "a list of texts")),
         ({}, {"RAGTRACE_APP": "caf\udce9"}, ("RAGTRACE_APP holds NUL or bytes that are no UTF-8",)),
     ],
@@ -133,8 +130,7 @@ def test_prices_by_model() -> None:
 
 @pytest.mark.parametrize("content", [None, "app = ", "app = " + "[" * 5_000, "sample = " + "1" * 5_000])
 def test_a_broken_file_is_named(tmp_path: Path, content: str | None) -> None:
-    """A file that is no TOML, is nested without end, has a number of 5,000 digits, or is not there, is an error with
-    its path."""
+    """One that is no TOML, nested without end, or not there, or has a number of 5,000 digits, is an error."""
     file = tmp_path / "ragtrace.toml"
     if content is not None:
         file.write_text(content)
@@ -143,19 +139,10 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str | None) -> None:
 
 
 def test_an_environment_shared_with_others_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """A variable that is like no setting is ignored with a warning: it may belong to another program."""
-    assert load(environ={"RAGTRACE_XYZZY_HOME": "/opt"}) == Settings()
-    assert "RAGTRACE_XYZZY_HOME" in caplog.text
-
-
-def test_an_empty_argument_is_none(tmp_path: Path) -> None:
-    """None stands for not given."""
-    assert load({"app": None}, {}).app == Settings().app
-
-
-def test_every_setting_has_a_default() -> None:
-    """ragtrace runs without any setting."""
+    """A variable like no setting is ignored with a warning: it may be another program's. None stands for not given."""
+    assert load({"app": None}, environ={"RAGTRACE_XYZZY_HOME": "/opt"}) == Settings()
     assert dict(describe())["sample_per_second"] == Settings().sample_per_second
+    assert "RAGTRACE_XYZZY_HOME" in caplog.text
 
 
 @dataclass(frozen=True)
@@ -171,13 +158,9 @@ class Review:
 
 
 SECTION = Section(
-    Review,
-    table="review",
-    prefix="RAGTRACE_CONSOLE_REVIEW_",
-    bounds={"quota": (0, 1000)},
-    variables={"evaluators": "RAGTRACE_CONSOLE_REVIEWED"},
-    secrets=frozenset({"secret"}),
-)
+    Review, table="review", prefix="RAGTRACE_CONSOLE_REVIEW_", bounds={"quota": (0, 1000)},
+    variables={"evaluators": "RAGTRACE_CONSOLE_REVIEWED"}, secrets=frozenset({"secret"}),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("table", ["review", "ragtrace.review"])
@@ -191,10 +174,8 @@ def test_a_section_is_a_table_of_the_same_file(tmp_path: Path, table: str) -> No
     assert review == Review(20, 0.5, ("toxicity", "refusal"), {"a": "admin"})
     assert SECTION.load(environ={}, file=file).quota == 10
     assert load(environ=environ, file=file).app == "shop"
-    assert SECTION.load(environ={"RAGTRACE_CONSOLE_REVIEW_ROLES": "x=y=admin,*=viewer"}).roles == {
-        "x=y": "admin",
-        "*": "viewer",
-    }
+    roles = SECTION.load(environ={"RAGTRACE_CONSOLE_REVIEW_ROLES": "x=y=admin,*=viewer"}).roles
+    assert roles == {"x=y": "admin", "*": "viewer"}
 
 
 @pytest.mark.parametrize(

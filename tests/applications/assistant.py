@@ -22,13 +22,9 @@ def names_its_passage(trace: Trace) -> bool:
 def start() -> None:
     """Start ragtrace as an application does."""
     ragtrace.init(
-        app="assistant",
-        otlp_endpoint=os.environ["RECEIVER"],
-        prometheus_port=int(os.environ["METRICS_PORT"]),
-        evaluators=[names_its_passage],
-        capture_content=True,
-        sample_per_second=0,
-    )
+        app="assistant", otlp_endpoint=os.environ["RECEIVER"], prometheus_port=int(os.environ["METRICS_PORT"]),
+        evaluators=[names_its_passage], capture_content=True, sample_per_second=0,
+    )  # fmt: skip
 
 
 def passage(question: str) -> str:

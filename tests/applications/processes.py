@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,11 +59,9 @@ class Application:
         """Wait until something is so; a connection that is refused is not so yet."""
         deadline = time.monotonic() + WAIT
         while True:
-            try:
+            with suppress(OSError):
                 if condition():
                     return
-            except (urllib.error.URLError, OSError):
-                pass
             assert self.process.poll() is None, self.tail()
             assert time.monotonic() < deadline, self.tail()
             time.sleep(0.1)
@@ -88,24 +85,14 @@ class Application:
 def running(folder: Path, receiver: str, command: tuple[str, ...], **environment: str) -> Iterator[Application]:
     """Start `python -m COMMAND`, in which {port} stands for a free port."""
     port, metrics_port = free_port(), free_port()
-    variables = {
-        **os.environ,
-        **environment,
-        "RECEIVER": receiver,
-        "METRICS_PORT": str(metrics_port),
-        "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", ""))),
-    }
+    path = os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))
+    own = {"RECEIVER": receiver, "METRICS_PORT": str(metrics_port), "PYTHONPATH": path}
     log = folder / "log"
     with log.open("wb") as output:
-        filled = [part.format(port=port) for part in command]
-        process = subprocess.Popen(
-            [sys.executable, "-m", *filled],
-            cwd=folder,
-            env=variables,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # a group of its own, which `interrupt` addresses
-        )
+        process = subprocess.Popen(  # in a group of its own, which `interrupt` addresses
+            [sys.executable, "-m", *(part.format(port=port) for part in command)], cwd=folder,
+            env={**os.environ, **environment, **own}, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
         try:
             yield Application(process, log, port, metrics_port)
         finally:

@@ -14,7 +14,6 @@ from tests.applications.processes import Application, Request, requests_of, runn
 from tests.otlp.receivers import Received, http_server
 
 pytestmark = pytest.mark.timeout(300)
-FRAMEWORKS = ("langchain", "llama_index")
 
 
 @pytest.fixture
@@ -25,13 +24,8 @@ def receiver() -> Iterator[tuple[str, Received]]:
 
 def expected(number: int) -> Request:
     """What the spans must say of question `number`."""
-    return Request(
-        f"question {number}",
-        f"As passage {number} says.",
-        f"session-{number % 7}",
-        f"user-{number}",
-        (f"Passage {number} of the manual.",),
-    )
+    who = (f"session-{number % 7}", f"user-{number}")
+    return Request(f"question {number}", f"As passage {number} says.", *who, (f"Passage {number} of the manual.",))
 
 
 def path(view: str, number: int) -> str:
@@ -51,9 +45,8 @@ def check(application: Application, received: Received, count: int) -> None:
     """The metrics and the spans count what was asked, and the spans say it."""
     application.wait(lambda: application.counts() == {"ok": count, "scored": count})
     application.stop()
-    assert sorted(requests_of(received), key=lambda request: int(request.user[5:])) == [
-        expected(number) for number in range(count)
-    ], application.tail()
+    found = sorted(requests_of(received), key=lambda request: int(request.user[5:]))
+    assert found == [expected(number) for number in range(count)], application.tail()
 
 
 def events(text: str) -> str:
@@ -61,7 +54,7 @@ def events(text: str) -> str:
     return "".join(event.removeprefix("data: ") for event in text.split("\n\n"))
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
 def test_fastapi_with_server_sent_events(framework: str, tmp_path: Path, receiver: tuple[str, Received]) -> None:
     """Of 200 streamed answers, 20 at once, each is one request with its own question, documents, session and user."""
     endpoint, received = receiver
@@ -72,12 +65,11 @@ def test_fastapi_with_server_sent_events(framework: str, tmp_path: Path, receive
         check(application, received, 200)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize(
-    "command",
+    ("framework", "command"),
     [
-        ("uvicorn", "--port", "{port}", "--log-level", "warning", "django_application:asgi"),
-        ("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "4", "django_application:wsgi"),
+        ("llama_index", ("uvicorn", "--port", "{port}", "--log-level", "warning", "django_application:asgi")),
+        ("langchain", ("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "4", "django_application:wsgi")),
     ],
     ids=["asgi", "wsgi"],
 )
@@ -105,11 +97,8 @@ def test_celery(pool: str, framework: str, tmp_path: Path, receiver: tuple[str, 
     variables = {"FRAMEWORK": framework, "POOL": pool, "BROKER": str(tmp_path)}
     with running(tmp_path, endpoint, command, **variables) as application:
         # As another program, which knows only the name of the task.
-        folders = {
-            "data_folder_in": f"{tmp_path}/queue",
-            "data_folder_out": f"{tmp_path}/queue",
-            "control_folder": f"{tmp_path}/control",
-        }
+        folders = {f"data_folder_{way}": f"{tmp_path}/queue" for way in ("in", "out")}
+        folders["control_folder"] = f"{tmp_path}/control"
         client = Celery(broker="filesystem://", backend=f"file://{tmp_path}/results", broker_transport_options=folders)
         asked = [expected(number) for number in range(20)]
         sent = [client.send_task("celery_application.ask", (r.question, r.session, r.user)) for r in asked]

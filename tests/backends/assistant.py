@@ -104,13 +104,9 @@ def ask_llama_index(vendors: Vendors) -> None:
 def main() -> None:
     """Ask everything once."""
     ragtrace.init(
-        app=os.environ["APP"],
-        otlp_endpoint=os.environ["RECEIVER"],
-        evaluators=[names_its_years],
-        capture_content=True,
-        openinference=True,
-        sample_per_second=0,
-    )
+        app=os.environ["APP"], otlp_endpoint=os.environ["RECEIVER"], evaluators=[names_its_years],
+        capture_content=True, openinference=True, sample_per_second=0,
+    )  # fmt: skip
     with serving() as vendors:
         ask_langchain(vendors)
         ask_llama_index(vendors)

@@ -51,14 +51,10 @@ def _trace(server: Server, info: Mapping[str, Any]) -> Trace | None:
     return Trace(
         question=str(json.loads(info.get("request_preview") or '""')),
         answer=str(json.loads(info.get("response_preview") or '""')),
-        session=metadata.get("mlflow.trace.session", ""),
-        user=metadata.get("mlflow.trace.user", ""),
-        failed=info["state"] == "ERROR",
-        tokens=_tokens(json.loads(usage)) if usage else None,
-        cost=json.loads(cost)["total_cost"] if cost else 0.0,
-        root=root,
-        id=info["trace_id"].removeprefix("tr-"),
-    )
+        session=metadata.get("mlflow.trace.session", ""), user=metadata.get("mlflow.trace.user", ""),
+        failed=info["state"] == "ERROR", tokens=_tokens(json.loads(usage)) if usage else None,
+        cost=json.loads(cost)["total_cost"] if cost else 0.0, root=root, id=info["trace_id"].removeprefix("tr-"),
+    )  # fmt: skip
 
 
 def _span(item: Mapping[str, Any]) -> Span:
@@ -69,21 +65,14 @@ def _span(item: Mapping[str, Any]) -> Span:
     status = item.get("status", {})
     events = [event for event in item.get("events", ()) if event["name"] == "exception"]
     return Span(
-        name=item["name"],
-        kind=kind,
-        input=inputs,
-        output=outputs,
+        name=item["name"], kind=kind, input=inputs, output=outputs,
         error=status.get("message", "") if status.get("code") == "STATUS_CODE_ERROR" else "",
-        exceptions=tuple(_exception(event) for event in events),
-        attributes=attributes,
-        model=attributes.get("mlflow.llm.model", ""),
-        tokens=_tokens(usage) if usage else None,
-        cost=attributes.get("mlflow.llm.cost", {}).get("total_cost", 0.0),
-        messages=_chat(inputs, outputs),
-        tools=_tools(attributes.get("mlflow.chat.tools")),
-        documents=_documents(outputs) if kind == "RETRIEVER" else (),
+        exceptions=tuple(_exception(event) for event in events), attributes=attributes,
+        model=attributes.get("mlflow.llm.model", ""), tokens=_tokens(usage) if usage else None,
+        cost=attributes.get("mlflow.llm.cost", {}).get("total_cost", 0.0), messages=_chat(inputs, outputs),
+        tools=_tools(attributes.get("mlflow.chat.tools")), documents=_documents(outputs) if kind == "RETRIEVER" else (),
         id=base64.b64decode(item["span_id"]).hex(),
-    )
+    )  # fmt: skip
 
 
 def _plain(value: Mapping[str, Any]) -> Any:

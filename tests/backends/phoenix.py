@@ -50,16 +50,11 @@ def traces(server: Server, project: str) -> list[Trace]:
 
 def sessions(server: Server, project: str) -> dict[str, tuple[int, str, str, float]]:
     """Return the list of sessions: by id the number of turns, the first question, the last answer and the cost."""
-    nodes = [edge["node"] for edge in _project(server, project)["sessions"]["edges"]]
-    return {
-        node["sessionId"]: (
-            node["numTraces"],
-            _value(node["firstInput"]) or "",
-            _value(node["lastOutput"]) or "",
-            node["costSummary"]["total"]["cost"] or 0.0,
-        )
-        for node in nodes
-    }
+    sessions = {}
+    for node in (edge["node"] for edge in _project(server, project)["sessions"]["edges"]):
+        first, last = (_value(node[name]) or "" for name in ("firstInput", "lastOutput"))
+        sessions[node["sessionId"]] = (node["numTraces"], first, last, node["costSummary"]["total"]["cost"] or 0.0)
+    return sessions
 
 
 def annotations(server: Server, project: str, spans: Sequence[str], limit: int = 10_000) -> list[dict[str, Any]]:
@@ -73,15 +68,10 @@ def _trace(node: Mapping[str, Any], root: Span) -> Trace:
     cached = sum(span.tokens.cache_read for span in root.walk() if span.tokens)
     tokens = Tokens(int(node["cumulativeTokenCountPrompt"]), int(node["cumulativeTokenCountCompletion"]), cached)
     return Trace(
-        question=str(root.input or ""),
-        answer=str(root.output or ""),
-        session=root.attributes.get("session.id", ""),
-        user=root.attributes.get("user.id", ""),
-        failed=node["propagatedStatusCode"] == "ERROR",
-        tokens=tokens if tokens.input else None,
-        cost=node["trace"]["costSummary"]["total"]["cost"] or 0.0,
-        root=root,
-    )
+        question=str(root.input or ""), answer=str(root.output or ""), session=root.attributes.get("session.id", ""),
+        user=root.attributes.get("user.id", ""), failed=node["propagatedStatusCode"] == "ERROR",
+        tokens=tokens if tokens.input else None, cost=node["trace"]["costSummary"]["total"]["cost"] or 0.0, root=root,
+    )  # fmt: skip
 
 
 def _span(node: Mapping[str, Any]) -> Span:
@@ -90,24 +80,19 @@ def _span(node: Mapping[str, Any]) -> Span:
     details = node["tokenPromptDetails"]
     messages = (*model.get("input_messages", ()), *model.get("output_messages", ()))
     is_model = node["spanKind"] == "llm"
+    prompt = node["tokenCountPrompt"]
     return Span(
-        name=node["name"],
-        kind=node["spanKind"].upper(),
-        input=_value(node["input"]),
-        output=_value(node["output"]),
+        name=node["name"], kind=node["spanKind"].upper(), input=_value(node["input"]), output=_value(node["output"]),
         error=node["statusMessage"] if node["statusCode"] == "ERROR" else "",
         exceptions=tuple(event["message"] for event in node["events"] if event["name"] == "exception"),
-        attributes=_flat(nested),
-        model=model.get("model_name", ""),
-        tokens=Tokens(node["tokenCountPrompt"], node["tokenCountCompletion"], details["cacheRead"] or 0)
-        if node["tokenCountPrompt"]
-        else None,
+        attributes=_flat(nested), model=model.get("model_name", ""),
+        tokens=Tokens(prompt, node["tokenCountCompletion"], details["cacheRead"] or 0) if prompt else None,
         cost=(node["costSummary"] or {"total": {"cost": 0.0}})["total"]["cost"] or 0.0,
         messages=tuple(_message(item["message"]) for item in messages) if is_model else (),
         tools=tuple(json.loads(item["tool"]["json_schema"])["function"]["name"] for item in model.get("tools", ())),
         documents=tuple(_document(item["document"]) for item in nested.get("retrieval", {}).get("documents", ())),
         id=node["spanId"],
-    )
+    )  # fmt: skip
 
 
 def _value(value: Mapping[str, Any] | None) -> Any:

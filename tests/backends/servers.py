@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,18 +57,13 @@ PHOENIX = Backend(
     variable="COMPAT_PHOENIX",
     arguments=("serve",),
     environment={
-        "PHOENIX_HOST": "127.0.0.1",
-        "PHOENIX_PORT": "{port}",
-        "PHOENIX_GRPC_PORT": "{other_port}",
-        "PHOENIX_WORKING_DIR": "{folder}",
-        "PHOENIX_TELEMETRY_ENABLED": "false",
-        "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",
-        "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
-        "PHOENIX_AGENTS_DISABLE_BASH": "true",
-        "PHOENIX_AGENTS_DISABLE_WEB_ACCESS": "true",
+        "PHOENIX_HOST": "127.0.0.1", "PHOENIX_PORT": "{port}", "PHOENIX_GRPC_PORT": "{other_port}",
+        "PHOENIX_WORKING_DIR": "{folder}", "PHOENIX_TELEMETRY_ENABLED": "false",
+        "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false", "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
+        "PHOENIX_AGENTS_DISABLE_BASH": "true", "PHOENIX_AGENTS_DISABLE_WEB_ACCESS": "true",
     },
     health="/healthz",
-)
+)  # fmt: skip
 MLFLOW = Backend(
     name="mlflow",
     variable="COMPAT_MLFLOW",
@@ -161,11 +156,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START
     while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            pass
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            return
         assert process.poll() is None, log.read_text()[-5000:]
         assert time.monotonic() < deadline, log.read_text()[-5000:]
         time.sleep(0.5)

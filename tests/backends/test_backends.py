@@ -19,37 +19,16 @@ SESSIONS = {name: "s-chat" if name == "stream" else f"s-{name}" for name in QUES
 ANSWERS = dict.fromkeys(QUESTIONS, ANSWER) | {"stream": YES, "failure": ""}
 CHAT = f"chat {MODEL}"
 EMBED = ("embeddings known-words", "EMBEDDING", [])
+STEPS_OF_INDEX = [("retrieval VectorIndexRetriever", "RETRIEVER", [EMBED]), (CHAT, "LLM", [])]
+STEPS_OF_CHAIN = [("retrieval VectorStoreRetriever", "RETRIEVER", []), (f"chat {DEPLOYMENT}", "LLM", [])]
+SEARCH = ("execute_tool search_manual", "TOOL", [("retrieval InMemoryVectorStore", "RETRIEVER", [])])
+STEPS_OF_AGENT = [(CHAT, "LLM", []), SEARCH, ("execute_tool order_status", "TOOL", []), (CHAT, "LLM", [])]
 TREES = {
-    "agent": (
-        "invoke_agent helper",
-        "AGENT",
-        [
-            (CHAT, "LLM", []),
-            ("execute_tool search_manual", "TOOL", [("retrieval InMemoryVectorStore", "RETRIEVER", [])]),
-            ("execute_tool order_status", "TOOL", []),
-            (CHAT, "LLM", []),
-        ],
-    ),
-    "chain": (
-        "invoke_workflow chain",
-        "CHAIN",
-        [("retrieval VectorStoreRetriever", "RETRIEVER", []), (f"chat {DEPLOYMENT}", "LLM", [])],
-    ),
-    "failure": (
-        "invoke_workflow failure",
-        "CHAIN",
-        [("retrieval VectorStoreRetriever", "RETRIEVER", []), (f"chat {DEPLOYMENT}", "LLM", [])],
-    ),
-    "query": (
-        "invoke_workflow RetrieverQueryEngine",
-        "CHAIN",
-        [("retrieval VectorIndexRetriever", "RETRIEVER", [EMBED]), (CHAT, "LLM", [])],
-    ),
-    "chat": (
-        "invoke_workflow ContextChatEngine",
-        "CHAIN",
-        [("retrieval VectorIndexRetriever", "RETRIEVER", [EMBED]), (CHAT, "LLM", [])],
-    ),
+    "agent": ("invoke_agent helper", "AGENT", STEPS_OF_AGENT),
+    "chain": ("invoke_workflow chain", "CHAIN", STEPS_OF_CHAIN),
+    "failure": ("invoke_workflow failure", "CHAIN", STEPS_OF_CHAIN),
+    "query": ("invoke_workflow RetrieverQueryEngine", "CHAIN", STEPS_OF_INDEX),
+    "chat": ("invoke_workflow ContextChatEngine", "CHAIN", STEPS_OF_INDEX),
 }
 TREES["stream"] = TREES["chat"]
 

@@ -112,20 +112,16 @@ def test_phoenix_restart_loses_and_doubles_no_score(phoenix_server: Server) -> N
     stats = deliver(PhoenixAnnotations(phoenix_server.url), spans, EVALUATORS, phoenix_server).stats()
     assert (stats.delivered, stats.lost) == (SCORES, {})
     assert stats.failures
-    names = [span for _, span in spans]
-    rows = [
-        row
-        for i in range(0, len(names), 20)
-        for row in phoenix.annotations(phoenix_server, "restart", names[i : i + 20])
-    ]
-    counts = Counter((row["span_id"], row["name"]) for row in rows)
+    counts: Counter[tuple[str, str]] = Counter()
+    for i in range(0, len(spans), 20):
+        rows = phoenix.annotations(phoenix_server, "restart", [span for _, span in spans[i : i + 20]])
+        counts.update((row["span_id"], row["name"]) for row in rows)
     assert len(counts) == SCORES
     assert set(counts.values()) == {1}
 
 
 def test_labels_of_people_in_phoenix_are_read(phoenix_server: Server) -> None:
-    """What a person says of a span in Phoenix is read with label and comment; scores and verdicts that ragtrace wrote
-    are not."""
+    """What a person says of a span is read with label and comment; scores and verdicts of ragtrace's own are not."""
     ((trace, span),) = send_spans(phoenix_server, "labels", 1)
     deliver_all(PhoenixAnnotations(phoenix_server.url), trace, span)
     verdict = {"label": "fail", "explanation": "The year is wrong."}
@@ -138,19 +134,15 @@ def test_labels_of_people_in_phoenix_are_read(phoenix_server: Server) -> None:
 
 
 def test_labels_of_people_in_mlflow_are_read(mlflow_server: Server) -> None:
-    """What a person says of a trace in MLflow is read with value and comment; scores and verdicts that ragtrace wrote
-    are not."""
+    """What a person says of a trace is read with value and comment; scores and verdicts of ragtrace's own are not."""
     ((trace, span),) = send_spans(mlflow_server, "labels", 1)
     deliver_all(MlflowAssessments(mlflow_server.url), trace, span)
     moment = "2026-01-01T00:00:00.000Z"
     row = {
-        "assessment_name": "faithfulness",
-        "source": {"source_type": "HUMAN", "source_id": "ada"},
-        "create_time": moment,
-        "last_update_time": moment,
-        "feedback": {"value": False},
+        "assessment_name": "faithfulness", "source": {"source_type": "HUMAN", "source_id": "ada"},
+        "create_time": moment, "last_update_time": moment, "feedback": {"value": False},
         "rationale": "The year is wrong.",
-    }
+    }  # fmt: skip
     mlflow_server.post(f"/api/3.0/mlflow/traces/tr-{trace}/assessments", {"assessment": row})
     client = trace_assessments.make_client(mlflow_server.url)
     requests = [StoredRequest("0" * 31 + "1", "0" * 15 + "1"), StoredRequest(trace, span)]

@@ -29,8 +29,7 @@ def _traces() -> dict[str, str]:
 
 
 def _deliver_twice(server: Server, backend: str, traces: dict[str, str], folder: Path) -> None:
-    """Send requests through a worker, and start a second one with the buffer as a crash before the delivery leaves it:
-    it delivers the scores once more."""
+    """Send requests through a worker; a second one with the buffer of a crash delivers the scores once more."""
     (folder / "first").mkdir()
     with running(**_settings(server, backend, folder / "first")) as run:
         status, _, _ = run.post(request_of(*(int(trace, 16) for trace in traces)).SerializeToString())
@@ -47,8 +46,7 @@ def _wait_until_delivered(run: Running, backend: str) -> None:
 
 
 def test_scores_of_a_worker_are_annotations_in_phoenix(phoenix_server: Server, tmp_path: Path) -> None:
-    """Phoenix has each span that passed through a worker, and one annotation of each root span, although it was
-    delivered twice."""
+    """Phoenix has one annotation of each root span that passed through a worker, although it was delivered twice."""
     traces = _traces()
     _deliver_twice(phoenix_server, "phoenix", traces, tmp_path)
     rows = phoenix.annotations(phoenix_server, "default", list(traces.values()))
@@ -59,8 +57,7 @@ def test_scores_of_a_worker_are_annotations_in_phoenix(phoenix_server: Server, t
 def test_scores_of_a_worker_are_assessments_in_mlflow(
     mlflow_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MLflow has each trace that passed through a worker, with one assessment of its root span, although it was
-    delivered twice."""
+    """MLflow has one assessment of each root span that passed through a worker, although it was delivered twice."""
     headers = ",".join(f"{name}={value}" for name, value in mlflow_server.headers.items())
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", headers)
     traces = _traces()

@@ -30,11 +30,9 @@ class Asked:
 
 
 class Api(Protocol):
-    """What a backend does, and answers."""
+    """What a backend does, and answers: status and body."""
 
-    def answer(self, asked: Asked) -> tuple[int, Any]:
-        """Status and body."""
-        ...
+    def answer(self, asked: Asked) -> tuple[int, Any]: ...
 
 
 @dataclass

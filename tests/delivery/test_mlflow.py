@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
@@ -12,22 +11,16 @@ from ragtrace_backends.mlflow import MlflowAssessments, make_client, read_labels
 from ragtrace_backends.person_labels import StoredRequest
 from ragtrace_backends.score_delivery import ScoreDelivery
 from tests.delivery.mlflow_api import MlflowApi
-from tests.delivery.servers import RESET, Running, restarted, serving
-from tests.delivery.test_score_delivery import QUICK, adds_up, annotation
+from tests.delivery.servers import RESET, Running, serving
+from tests.delivery.test_score_delivery import QUICK, adds_up, annotation, delivering_to, put
 
 
-@contextmanager
-def delivering(server: Running, missing: float = 300.0) -> Iterator[ScoreDelivery]:
-    delivery = ScoreDelivery(MlflowAssessments(server.url), limits=replace(QUICK, missing=missing))
-    try:
-        yield delivery
-    finally:
-        delivery.close(0.1)
+def delivering(server: Running, missing: float = 300.0) -> AbstractContextManager[ScoreDelivery]:
+    return delivering_to(MlflowAssessments(server.url), replace(QUICK, missing=missing))
 
 
 def test_scores_become_assessments() -> None:
-    """A score is feedback with its value, a person's verdict with its label; source, rationale and metadata say who
-    gave it and why."""
+    """A score is feedback with its value, a person's verdict with its label; the rest says who gave it and why."""
     api = MlflowApi()
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1, explanation="because", created=1e9, metadata={"source": "ragtrace", "p": 0.5}))
@@ -36,16 +29,12 @@ def test_scores_become_assessments() -> None:
         assert delivery.flush(20)
     score, judge, person = api.rows.values()
     assert score == {
-        "assessment_id": score["assessment_id"],
-        "assessment_name": "faithfulness",
-        "trace_id": f"tr-{1:032x}",
+        "assessment_id": score["assessment_id"], "assessment_name": "faithfulness", "trace_id": f"tr-{1:032x}",
         "source": {"source_type": "CODE", "source_id": "ragtrace/faithfulness@3"},
-        "create_time": "2001-09-09T01:46:40.000Z",
-        "last_update_time": "2001-09-09T01:46:40.000Z",
-        "feedback": {"value": 0.5},
-        "rationale": "because",
+        "create_time": "2001-09-09T01:46:40.000Z", "last_update_time": "2001-09-09T01:46:40.000Z",
+        "feedback": {"value": 0.5}, "rationale": "because",
         "metadata": {"source": "ragtrace", "p": "0.5", "span_id": f"{1:016x}", "label": "pass"},
-    }
+    }  # fmt: skip
     assert (judge["source"]["source_type"], "rationale" in judge) == ("LLM_JUDGE", False)
     assert (person["source"]["source_type"], person["feedback"]["value"]) == ("HUMAN", "pass")
 
@@ -65,30 +54,14 @@ def test_failures_are_tried_again() -> None:
     """After a broken connection whose request was done, a rate limit and a status 500, nothing is lost or doubled."""
     api = MlflowApi()
     with serving(api, RESET, (429, 0.01), 500, None, None, RESET, 503) as server, delivering(server) as delivery:
-        for number in range(1, 21):
-            delivery.put(annotation(number))
+        put(delivery, 20)
         assert delivery.flush(20)
         assert len(api.rows) == delivery.stats().delivered == 20
         assert adds_up(delivery)
 
 
-def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
-    """1,000 scores, while the server stops twice and breaks its connections: all arrive, each once."""
-    api = MlflowApi()
-    with serving(api, None, RESET) as server, delivering(server) as delivery:
-        with restarted(server, api.rows, 200, 600):
-            for number in range(1, 1_001):
-                assert delivery.put(annotation(number // 10, name=f"check_{number}"))
-            assert delivery.flush(100)
-        stats = delivery.stats()
-    assert len(api.rows) == stats.delivered == 1_000
-    assert stats.lost == {}
-    assert stats.failures > 2
-
-
 def test_trace_that_arrives_after_its_scores() -> None:
-    """Scores whose trace is not there yet are sent again until it is, those of other traces at once; one whose trace
-    never comes is lost as `span_missing`, a refused one as `refused`."""
+    """They are sent again until it is there, others at once; those whose trace never comes are `span_missing`."""
     api = MlflowApi(known={f"{1:032x}"})
     with serving(api) as server, delivering(server, missing=1.0) as delivery:
         for number in (1, 2, 3):
@@ -136,13 +109,9 @@ def test_labels_of_people_are_read() -> None:
         delivery.put(annotation(1))
         delivery.put(annotation(1, kind="HUMAN", version="reviewer-1", metadata={"source": "ragtrace"}))
         assert delivery.flush(20)
-        api.rows["a-x"] = {
-            "trace_id": f"tr-{1:032x}",
-            "assessment_name": "faithfulness",
-            "source": {"source_type": "HUMAN", "source_id": "ada"},
-            "feedback": {"value": False},
-            "rationale": "no",
-        }
+        source = {"source_type": "HUMAN", "source_id": "ada"}
+        said = {"assessment_name": "faithfulness", "feedback": {"value": False}, "rationale": "no"}
+        api.rows["a-x"] = {"trace_id": f"tr-{1:032x}", "source": source, **said}
         requests = [StoredRequest(f"{number:032x}", f"{number:016x}") for number in (1, 2)]
         (label,) = read_labels(make_client(server.url), requests)
     assert (label.trace_id, label.name, label.value) == (f"{1:032x}", "faithfulness", False)

@@ -28,16 +28,10 @@ from tests.delivery.servers import serving
 def store(tmp_path: Path) -> Iterator[Store]:
     """A store with four requests, of which faithfulness passes the first two."""
     opened = open_store(str(tmp_path / "logs.db"), create=True)
-    opened.write(
-        [
-            Evaluation(
-                Trace(number, number, "How long?", (), "Two years.", started=1_700_000_000.0 + number),
-                (Score("faithfulness", 0.9 if number < 3 else 0.1, "pass" if number < 3 else "fail"),),
-            )
-            for number in range(1, 5)
-        ],
-        (),
-    )
+    for number in range(1, 5):
+        trace = Trace(number, number, "How long?", (), "Two years.", started=1_700_000_000.0 + number)
+        score = Score("faithfulness", 0.9 if number < 3 else 0.1, "pass" if number < 3 else "fail")
+        opened.write([Evaluation(trace, (score,))], ())
     yield opened
     opened.close()
 
@@ -54,8 +48,7 @@ def review(store: Store, number: int, label: str, comment: str | None = None) ->
 
 
 def test_verdicts_arrive_in_every_backend(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A verdict of the console is an annotation of kind HUMAN in each tool that the settings name; another verdict of
-    the same person replaces it, and comments stay without the setting `explanations`."""
+    """Each is an annotation of kind HUMAN; another one of the same person replaces it; comments stay by default."""
     apis: tuple[Any, ...] = (PhoenixApi(), MlflowApi(), LangfuseApi())
     with serving(apis[0]) as phoenix, serving(apis[1]) as mlflow, serving(apis[2]) as langfuse:
         for name, server in (("PHOENIX", phoenix), ("MLFLOW", mlflow), ("LANGFUSE", langfuse)):
@@ -145,8 +138,7 @@ def backend(tool: str) -> Any:
 def test_labels_are_imported_once(
     tool: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`import-labels --from` stores what people said, for agreement and calibration; a word that is no label is
-    reported, a second import changes nothing, and `--word` says what a word means."""
+    """For agreement and calibration. A word that is no label is reported, and `--word` says what it means."""
     arguments = ["import-labels", "--store", str(tmp_path / "logs.db"), "--from", tool, "--probability", "1"]
     with serving(backend(tool)) as server:
         monkeypatch.setenv(f"RAGTRACE_{tool.upper()}_URL", server.url)
@@ -157,13 +149,9 @@ def test_labels_are_imported_once(
             with store.reading() as connection:
                 labels = select(traces.c.trace_id, schema.verdicts.c.label).select_from(traces)
                 labels = labels.join(schema.reviews).join(schema.verdicts)
-                assert dict(row for row in connection.execute(labels)) == {
-                    f"{1:032x}": "pass",
-                    f"{2:032x}": "fail",
-                    f"{3:032x}": "fail",
-                }
-                names = connection.scalars(select(schema.users.c.name)).all()
-                assert names == [f"{tool}:ada"]
+                found = {f"{number:032x}": "pass" if number == 1 else "fail" for number in (1, 2, 3)}
+                assert dict(row for row in connection.execute(labels)) == found
+                assert connection.scalars(select(schema.users.c.name)).all() == [f"{tool}:ada"]
         assert cli.main([*arguments, "--word", "perhaps=unsure"]) == 0
     (measured,) = agreement(store).evaluators
     assert (measured.evaluator, measured.logs) == ("faithfulness", 3)

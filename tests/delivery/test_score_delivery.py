@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+import ragtrace
 from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_backends.annotations import Annotation, AnnotationForm
 from ragtrace_backends.phoenix import PhoenixAnnotations
-from ragtrace_backends.score_delivery import DeliveryLimits, ScoreDelivery
+from ragtrace_backends.score_delivery import Backend, DeliveryLimits, ScoreDelivery
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import RESET, Running, restarted, serving
 
@@ -31,14 +32,25 @@ def annotation(number: int, **changes: Any) -> Annotation:
 
 
 @contextmanager
-def delivering(
-    server: Running, limits: DeliveryLimits = QUICK, form: AnnotationForm | None = None
+def delivering_to(
+    backend: Backend, limits: DeliveryLimits = QUICK, form: AnnotationForm | None = None
 ) -> Iterator[ScoreDelivery]:
-    delivery = ScoreDelivery(PhoenixAnnotations(server.url), form, limits)
+    delivery = ScoreDelivery(backend, form, limits)
     try:
         yield delivery
     finally:
         delivery.close(0.1)
+
+
+def delivering(
+    server: Running, limits: DeliveryLimits = QUICK, form: AnnotationForm | None = None
+) -> AbstractContextManager[ScoreDelivery]:
+    return delivering_to(PhoenixAnnotations(server.url), limits, form)
+
+
+def put(delivery: ScoreDelivery, count: int) -> None:
+    for number in range(1, count + 1):
+        assert delivery.put(annotation(number))
 
 
 def adds_up(delivery: ScoreDelivery) -> bool:
@@ -47,8 +59,7 @@ def adds_up(delivery: ScoreDelivery) -> bool:
 
 
 def test_scores_become_annotations() -> None:
-    """A score has name, version, kind of annotator, value, label and explanation; failed checks and those that do not
-    apply are left out."""
+    """With name, version, annotator, value, label and explanation; without what failed or does not apply."""
     api = PhoenixApi()
     scores = (
         Score("faithfulness", 0.25, "fail", "because", version="3+c2", sampling_probability=0.5),
@@ -64,13 +75,10 @@ def test_scores_become_annotations() -> None:
     rows = {row["name"]: row for row in api.rows.values()}
     assert set(rows) == {"faithfulness", "g_eval", "thumbs"}
     assert rows["faithfulness"] == {
-        "span_id": f"{2:016x}",
-        "name": "faithfulness",
-        "annotator_kind": "CODE",
-        "identifier": "faithfulness@3+c2",
+        "span_id": f"{2:016x}", "name": "faithfulness", "annotator_kind": "CODE", "identifier": "faithfulness@3+c2",
         "result": {"score": 0.25, "label": "fail", "explanation": "because"},
         "metadata": {"source": "ragtrace", "version": "3+c2", "sampling_probability": 0.5},
-    }
+    }  # fmt: skip
     assert (rows["g_eval"]["annotator_kind"], rows["g_eval"]["metadata"]["model"]) == ("LLM", "gpt")
     assert (rows["thumbs"]["annotator_kind"], rows["thumbs"]["result"]) == ("HUMAN", {"label": "pass"})
 
@@ -109,12 +117,10 @@ def test_unrecorded_traces_are_not_sent() -> None:
 
 
 def test_failures_are_tried_again() -> None:
-    """After a rate limit, a status 500, a busy gateway or a broken connection the same annotations are sent again, and
-    none is doubled."""
+    """After a rate limit, a status 500, a busy gateway or a broken connection; and none is doubled."""
     api = PhoenixApi()
     with serving(api, (429, 0.05), 500, RESET, 503, RESET) as server, delivering(server) as delivery:
-        for number in range(1, 31):
-            delivery.put(annotation(number))
+        put(delivery, 30)
         assert delivery.flush(20)
         assert len(api.rows) == delivery.stats().delivered == 30
         assert delivery.stats().failures == 5
@@ -138,8 +144,7 @@ def test_restart_in_the_middle_loses_and_doubles_nothing() -> None:
     limits = replace(QUICK, pauses=(0.01, 0.2))
     with serving(api, *[None] * 20, RESET, RESET) as server, delivering(server, limits) as delivery:
         with restarted(server, api.rows, 2_000, 6_000):
-            for number in range(1, 10_001):
-                assert delivery.put(annotation(number))
+            put(delivery, 10_000)
             assert delivery.flush(60)
         stats = delivery.stats()
     assert stats.failures > 2
@@ -151,8 +156,7 @@ def test_span_that_arrives_after_its_score() -> None:
     """A score whose span is not there yet is sent again until it is; others of its batch do not wait for it."""
     api = PhoenixApi(known={f"{number:016x}" for number in range(1, 10)})
     with serving(api) as server, delivering(server) as delivery:
-        for number in range(1, 12):
-            delivery.put(annotation(number))
+        put(delivery, 11)
         while len(api.rows) < 9:
             assert not delivery.flush(0.05)
         assert delivery.stats().waiting == 2
@@ -187,8 +191,7 @@ def test_score_that_breaks_the_server_is_lost_alone() -> None:
     api = PhoenixApi()
     limits = replace(QUICK, server_errors=2)
     with serving(api, *[500] * 2) as server, delivering(server, limits) as delivery:
-        for number in range(1, 21):
-            delivery.put(annotation(number))
+        put(delivery, 20)
         assert delivery.flush(20)
     assert len(api.rows) == 20
     with serving(api, *[500] * 9) as server, delivering(server, limits) as delivery:
@@ -213,8 +216,7 @@ def test_newer_score_wins() -> None:
 
 
 def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The key comes from the variables of Phoenix's own clients; a wrong one loses the scores, counted, and no key is
-    in a URL or a log line."""
+    """It comes from the variables of Phoenix's clients; a wrong one loses scores, counted; no URL or log has a key."""
     api = PhoenixApi()
     api.key = "right-key"
     caplog.set_level(logging.DEBUG)
@@ -226,8 +228,7 @@ def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyte
         with monkeypatch.context() as patch, serving(api) as server:
             patch.setenv(variable, value)
             with delivering(server) as delivery:
-                delivery.put(annotation(1))
-                delivery.put(annotation(2))
+                put(delivery, 2)
                 assert delivery.flush(20)
                 assert delivery.stats().lost == lost
             assert "key" not in str([(asked.path, asked.params) for asked in server.script.requests])
@@ -238,9 +239,10 @@ def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 @pytest.mark.parametrize("url", ["localhost:6006", "ftp://x", "http://", "http://me:s3cret@host", "http://host/?key=1"])
 def test_invalid_url_is_an_error_at_start(url: str) -> None:
     """A URL without scheme or host, and one with credentials, is refused, and not repeated in the message."""
-    with pytest.raises(SettingError, match="phoenix_url") as caught:
-        PhoenixAnnotations(url)
-    assert "s3cret" not in str(caught.value)
+    for start in (PhoenixAnnotations, lambda url: ragtrace.init(phoenix_url=url)):
+        with pytest.raises(SettingError, match="phoenix_url") as caught:
+            start(url)
+        assert "s3cret" not in str(caught.value)
 
 
 def test_url_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,8 +255,7 @@ def test_url_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", f"{server.url}/v1/traces")
         delivery = ScoreDelivery(PhoenixAnnotations("env"), limits=QUICK)
         delivery.put(annotation(1))
-        assert delivery.flush(20)
-        delivery.close()
+        assert delivery.close(20)
     assert len(api.rows) == 1
 
 
@@ -263,8 +264,7 @@ def test_queue_is_bounded() -> None:
     with serving(PhoenixApi()) as server:
         server.stop()
         with delivering(server, replace(QUICK, items=50)) as delivery:
-            accepted = [delivery.put(annotation(number)) for number in range(1, 101)]
-            assert accepted == [True] * 50 + [False] * 50
+            assert [delivery.put(annotation(number)) for number in range(1, 101)] == [True] * 50 + [False] * 50
             assert delivery.stats().lost == {"queue_full": 50}
             assert not delivery.flush(0.1)
     assert delivery.stats().lost == {"queue_full": 50, "shutdown": 50}
@@ -277,8 +277,7 @@ def test_close_delivers_what_waits() -> None:
     api = PhoenixApi(known=set())
     with serving(api) as server:
         delivery = ScoreDelivery(PhoenixAnnotations(server.url), limits=DeliveryLimits(wait=60, pauses=(0.5, 60)))
-        for number in range(1, 4):
-            delivery.put(annotation(number))
+        put(delivery, 3)
         assert not delivery.flush(0.5)
         api.known = None
         assert delivery.close(10)
@@ -287,8 +286,7 @@ def test_close_delivers_what_waits() -> None:
 
 
 def test_forked_child_delivers_its_own() -> None:
-    """A forked child counts from 0 and delivers its own scores over its own connections; those of its parent stay with
-    the parent."""
+    """It counts from 0, and delivers its own scores over its own connections; its parent's stay with the parent."""
     api = PhoenixApi()
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,29 +22,21 @@ from ragtrace.records import Facts
 from ragtrace.testing import Capture, make_trace
 
 pytestmark = pytest.mark.process
+CHECK, BATCH = plugins.load("looping_compression_ratio"), [make_trace()]
 NAMES = ("groundedness", "pii_leakage", "toxicity", "looping_compression_ratio")
 
 
-@pytest.fixture
-def runner() -> Iterator[ProcessRunner]:
-    made = ProcessRunner()
-    yield made
-    made.stop()
-
-
 def test_the_scores_are_the_same(runner: ProcessRunner) -> None:
-    """Each evaluator says in the child what it says here, evidence and thresholds of one's own included."""
+    """Each evaluator says in the child what it says here: of a blank answer too, and whatever else metadata hold."""
+    blank = make_trace(answer="", facts=Facts(usage={"m": ModelUsage(10, 0)}))
+    odd = make_trace(attributes={"lock": lambda: None, "constraints": ["24 months"]})
     batch = [make_trace(), make_trace(answer="Mail jo@acme.io."), make_trace(query="", answer="Bananas are yellow.")]
-    for name in NAMES:
+    batch += [blank, make_trace(answer=""), odd]
+    for name in (*NAMES, "no_answer", "tokens_presence"):
         check = replace(plugins.load(name), threshold=0.6)
-        found = runner.evaluate(check, batch, [0, 2], 60)
-        assert found == run(check, [batch[0], batch[2]])
-
-
-def test_metadata_that_cannot_be_sent_is_left_behind(runner: ProcessRunner) -> None:
-    """An application's metadata may hold anything; the evaluators' inputs arrive all the same."""
-    trace = make_trace(attributes={"lock": lambda: None, "constraints": ["24 months"]})
-    found = runner.evaluate(plugins.load("tokens_presence"), [trace], [0], 60)
+        chosen = {"no_answer": [3, 4], "tokens_presence": [5]}.get(name, [0, 2])
+        found = runner.evaluate(check, batch, chosen, 60)
+        assert found == run(check, [batch[i] for i in chosen])
     assert found is not None
     assert found[0][0].label == "pass"
 
@@ -62,21 +52,13 @@ def test_what_a_request_took_is_not_sent() -> None:
 
 def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:
     """Its death is an error on the scores at hand; the next evaluation has a new child."""
-    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
-    assert runner.evaluate(check, batch, [0], 60)
+    assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
     os.kill(runner._child.pid, signal.SIGKILL)
     runner._child.wait()
     with pytest.raises(ConnectionError):
-        runner.evaluate(check, batch, [0], 60)
-    assert runner.evaluate(check, batch, [0], 60)
-
-
-def test_a_blank_answer_is_seen(runner: ProcessRunner) -> None:
-    """The child knows that a model was called for an answer that is blank."""
-    blank = make_trace(answer="", facts=Facts(usage={"m": ModelUsage(10, 0)}))
-    found = runner.evaluate(plugins.load("no_answer"), [blank, make_trace(answer="")], [0, 1], 60)
-    assert [scores[0].label for scores in found] == ["fail", "not_applicable"]
+        runner.evaluate(CHECK, BATCH, [0], 60)
+    assert runner.evaluate(CHECK, BATCH, [0], 60)
 
 
 def test_a_copy_of_the_child_does_not_answer(
@@ -95,22 +77,21 @@ def test_a_copy_of_the_child_does_not_answer(
 
 def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:
     """The child is killed, the score says timeout, and after enough of that the evaluator rests."""
-    check = replace(plugins.load("looping_compression_ratio"), timeout=0.05)
-    batch = [make_trace()]
-    assert runner.evaluate(check, batch, [0], 60)
+    check = replace(CHECK, timeout=0.05)
+    assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
     os.kill(runner._child.pid, signal.SIGSTOP)
     runners = Runners([check])
     runners.process = runner
     breaker = Breaker()
-    assert breaker.run(check, batch, [0], runners)[0][0].error == "timeout"
-    assert breaker.run(replace(check, timeout=60), batch, [0], runners)[0][0].error is None
+    assert breaker.run(check, BATCH, [0], runners)[0][0].error == "timeout"
+    assert breaker.run(replace(CHECK, timeout=60), BATCH, [0], runners)[0][0].error is None
 
 
 def test_a_pipeline_with_a_child() -> None:
     """Named evaluators run in the child, objects of the application's in a thread; close ends the child."""
     capture = Capture()
-    mine = replace(plugins.load("looping_compression_ratio"), name="mine", fn=lambda trace: 0.5)
+    mine = replace(CHECK, name="mine", fn=lambda trace: 0.5)
     checks = [*(plugins.load(name) for name in NAMES), mine]
     pipeline = Pipeline(checks, [capture], limits=Limits(wait=0.01), isolated_names=NAMES)
     for _ in range(20):
@@ -129,15 +110,14 @@ def test_a_pipeline_with_a_child() -> None:
 
 def test_a_child_can_be_replaced_while_many_descriptors_are_open(runner: ProcessRunner) -> None:
     """A server with thousands of connections replaces a dead child, too: no descriptor's number is too large."""
-    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
-    assert runner.evaluate(check, batch, [0], 60)
+    assert runner.evaluate(CHECK, BATCH, [0], 60)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4_096, hard), hard))
     null = os.open(os.devnull, os.O_RDONLY)
     runner.stop()  # the descriptors of the next child come after all others
     copies = [os.dup(null) for _ in range(1_200)]
     try:
-        assert runner.evaluate(check, batch, [0], 60)
+        assert runner.evaluate(CHECK, BATCH, [0], 60)
         assert runner._connection is not None
         assert runner._connection.fileno() > 1_024
     finally:
@@ -159,12 +139,11 @@ def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, capl
         "child_main.main(int(sys.argv[1]))\n"
     )
     runner = ProcessRunner(command=(sys.executable, "-c", code))
-    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
     try:
         with pytest.raises(ConnectionError, match=r"protocol 1 of ragtrace 99\.0"):
-            runner.evaluate(check, batch, [0], 60)
+            runner.evaluate(CHECK, BATCH, [0], 60)
         assert "restart the application" in caplog.text
-        assert runner.evaluate(check, batch, [0], 60)
+        assert runner.evaluate(CHECK, BATCH, [0], 60)
     finally:
         runner.stop()
 
@@ -172,8 +151,7 @@ def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, capl
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_a_child_of_its_own(runner: ProcessRunner) -> None:
     """It neither uses nor ends the child of its parent."""
-    check, batch = plugins.load("looping_compression_ratio"), [make_trace()]
-    assert runner.evaluate(check, batch, [0], 60)
+    assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
     process = runner._child.pid
     fork = os.fork()
@@ -181,40 +159,11 @@ def test_a_forked_process_has_a_child_of_its_own(runner: ProcessRunner) -> None:
         code = 1
         try:
             runner.stop()  # nothing is there to stop
-            scores = runner.evaluate(check, batch, [0], 60)
+            scores = runner.evaluate(CHECK, BATCH, [0], 60)
             code = 0 if scores and runner._child is not None and runner._child.pid != process else 2
             runner.stop()
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
-    assert runner.evaluate(check, batch, [0], 60)
+    assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child.pid == process
-
-
-def test_the_child_ends_with_its_parent(tmp_path: object) -> None:
-    """A parent that is killed without a chance to say so leaves no child behind."""
-    code = (
-        "import os, time\nfrom ragtrace.live.child_process import ProcessRunner\nfrom ragtrace import plugins\n"
-        "from ragtrace.testing import make_trace\nr = ProcessRunner()\n"
-        "r.evaluate(plugins.load('looping_compression_ratio'), [make_trace()], [0], 60)\n"
-        "print(r._child.pid, flush=True)\ntime.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while _runs(child) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not _runs(child)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-            return stat.read().split(")")[-1].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
-import json
 import pickle
 import re
 import threading
@@ -13,22 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 from opentelemetry import context
 
-import ragtrace
 from ragtrace import Score, evaluator
 from ragtrace.errors import EvaluationError
 from ragtrace.evaluation import run
 from ragtrace.live.breaker import Breaker, Runners
-from ragtrace.live.pipeline import Pipeline
+from ragtrace.live.pipeline import Limits
 from ragtrace.records import Evaluation, Evidence, Facts, Trace
 from ragtrace.sampling import Decision
 from ragtrace.testing import Capture, make_trace
+from tests.online.conftest import Make
 
 
 class Evil(float):
@@ -36,10 +34,6 @@ class Evil(float):
 
     def __float__(self) -> float:
         raise RuntimeError("evil")
-
-
-def _endless() -> Iterator[Score]:
-    return (Score("check", value=1.0) for _ in itertools.count())
 
 
 def _breaks() -> Iterator[Score]:
@@ -57,7 +51,7 @@ VERDICTS: dict[str, Callable[[], Any]] = {
     "evidence is none": lambda: Score("check", value=0.5, evidence=("a", 3)),  # type: ignore[arg-type]
     "name is none": lambda: Score(None, value=0.5),  # type: ignore[arg-type]
     "name is a sentence": lambda: Score("Is it good?", value=0.5),
-    "never ends": _endless,
+    "never ends": lambda: (Score("check", value=1.0) for _ in itertools.count()),
     "breaks": _breaks,
     "complex": lambda: complex(1, 2),
     "evil": lambda: Evil(0.5),
@@ -74,8 +68,8 @@ VERDICTS: dict[str, Callable[[], Any]] = {
     "failures are objects": lambda: Score("check", value=0.5, failures=(object(),)),  # type: ignore[arg-type]
     "places are texts": lambda: Score("check", value=0.5, evidence=(Evidence("a", "b", "c"),)),  # type: ignore[arg-type]
     "a place is too large": lambda: Score("check", value=0.5, evidence=(Evidence(0, 10**30, "c"),)),
-    "probability is a word": lambda: Score("check", value=0.5, evidence=(Evidence(0, 1, "c", "high"),)),  # type: ignore[arg-type]
     "probability is no number": lambda: Score("check", value=0.5, evidence=(Evidence(0, 1, "c", float("nan")),)),
+    "probability is a word": lambda: Score("check", value=0.5, evidence=(Evidence(0, 1, "c", "high"),)),  # type: ignore[arg-type]
 }
 
 
@@ -102,39 +96,16 @@ class Word(str):
     """A text of a class that no other process knows."""
 
 
-def _numpy_score(trace: Trace) -> Score:
-    one = Evidence(numpy.int64(0), numpy.int32(1), Word("c"), numpy.float32(0.5), numpy.int64(7), numpy.int64(0))  # type: ignore[arg-type]
-    value = {"decimal": Decimal("0.5"), "fraction": Fraction(1, 2), "numpy": numpy.float32(0.5)}[trace.query]
-    return Score(Word("check"), value, Word("pass"), Word("x"), evidence=(one,), failures=(Word("retrieval"),))  # type: ignore[arg-type]
-
-
-@pytest.mark.server
-def test_numbers_and_texts_of_other_libraries_arrive_in_every_sink(tmp_path: Path) -> None:
-    """Values of numpy, decimal and fractions beside a label are stored, exported and counted as plain numbers."""
-    runtime = ragtrace.init(
-        app="x", evaluators=[evaluator(name="check")(_numpy_score)], spans_file=tmp_path / "spans.jsonl",
-        report_file=tmp_path / "report.jsonl", store=tmp_path / "chats.db", prometheus_port=0, sample_per_second=0,
-    )  # fmt: skip
-    try:
-        for kind in ("decimal", "fraction", "numpy"):
-            with ragtrace.request(kind) as request:
-                request.answered("fine")
-        assert runtime.flush(30)
-        assert runtime.store.written == 3
-        assert not runtime.pipeline.stats().sink_errors
-    finally:
-        runtime.close(10)
-    lines = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
-    assert [line["scores"][0]["value"] for line in lines] == [0.5, 0.5, 0.5]
-    spans = [json.loads(line) for line in (tmp_path / "spans.jsonl").read_text().splitlines()]
-    assert [span["attributes"]["gen_ai.evaluation.check.score"] for span in spans] == [0.5, 0.5, 0.5]
-
-
-def test_a_score_holds_plain_values_alone() -> None:
-    """The application's process need not know the modules that an evaluator uses in its own process."""
-    ((score,),) = run(evaluator(name="check")(_numpy_score), [make_trace(query="numpy")])
+@pytest.mark.parametrize(
+    "value", [Decimal("0.5"), Fraction(1, 2), numpy.float32(0.5)], ids=["decimal", "fraction", "numpy"]
+)
+def test_a_score_holds_plain_values_alone(value: Any) -> None:
+    """The application and its sinks need not know the modules that an evaluator uses in its own process."""
+    one = Evidence(numpy.int64(0), numpy.int32(1), Word("c"), numpy.float32(0.5), numpy.int64(7), numpy.int64(0))
+    given = Score(Word("check"), value, Word("pass"), Word("x"), evidence=(one,), failures=(Word("retrieval"),))
+    ((score,),) = run(evaluator(name="check")(lambda _: given), [make_trace()])
     assert {type(score.name), type(score.label), type(score.explanation), type(score.failures[0])} == {str}
-    assert type(score.value) is float
+    assert (type(score.value), score.value) == (float, 0.5)
     assert [type(value) for value in dataclasses.astuple(score.evidence[0])[:6]] == [int, int, str, float, str, int]
 
 
@@ -153,8 +124,7 @@ GROWING: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", GROWING, ids=str)
 def test_a_verdict_that_grows_is_bounded_and_says_so(kind: str) -> None:
-    """The value stays, no verdict has more than a million characters or a score a thousand pieces of evidence, and the
-    explanation says what was left out."""
+    """The value stays, and the explanation says what was left out of a million characters or a thousand evidences."""
     (scores,) = run(evaluator(name="check")(lambda _: GROWING[kind]()), [make_trace()])
     assert {score.value for score in scores} == {1.0}
     assert len(pickle.dumps(scores)) < 1_500_000
@@ -175,7 +145,9 @@ def test_the_reason_of_a_failure_is_one_word() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("kind", ["plain", "batch", "coroutine"])
-def test_an_exception_that_would_end_a_thread_costs_one_score(error: type[BaseException], kind: str) -> None:
+def test_an_exception_that_would_end_a_thread_costs_one_score(
+    make: Make, error: type[BaseException], kind: str
+) -> None:
     """Of ten requests nine are scored, in one micro-batch and after it; the worker lives, and the counts add up."""
 
     def judge(trace: Trace) -> float:
@@ -191,72 +163,56 @@ def test_an_exception_that_would_end_a_thread_costs_one_score(error: type[BaseEx
     }  # fmt: skip
     check = evaluator(name="check", batch=kind == "batch")(functions[kind])
     capture = Capture()
-    pipeline = Pipeline([check], [capture])
-    try:
-        for n in range(10):
-            pipeline.submit(make_trace(answer="bad" if n == 4 else "good", trace_id=n + 1))
-        assert pipeline.flush(30)
-        pipeline.submit(make_trace(trace_id=11))
-        assert pipeline.flush(30)
-        counts = pipeline.counts()["check"]
-        assert (counts.eligible, counts.scored, counts.failed, counts.dropped) == (11, 10, 1, 0)
-        assert [e.scores[0].error for e in capture.evaluations if e.trace.trace_id == 5] == [error.__name__]
-    finally:
-        pipeline.close(1)
+    pipeline = make([check], capture, limits=Limits())
+    for n in range(10):
+        pipeline.submit(make_trace(answer="bad" if n == 4 else "good", trace_id=n + 1))
+    assert pipeline.flush(30)
+    pipeline.submit(make_trace(trace_id=11))
+    assert pipeline.flush(30)
+    counts = pipeline.counts()["check"]
+    assert (counts.eligible, counts.scored, counts.failed, counts.dropped) == (11, 10, 1, 0)
+    assert [e.scores[0].error for e in capture.evaluations if e.trace.trace_id == 5] == [error.__name__]
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
-def test_a_sink_that_would_end_a_thread_costs_nothing_else(error: type[BaseException]) -> None:
-    """Every request is scored, reaches the other sinks and stands in the counts."""
-
-    def broken(_: Evaluation) -> None:
-        raise error
-
+@pytest.mark.parametrize("error", [OSError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+def test_a_broken_sink_breaks_no_other(
+    make: Make, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every request is scored, counted, and reaches the other sinks; the failures are counted, and logged once."""
     capture = Capture()
-    pipeline = Pipeline([evaluator(name="check")(lambda _: 1.0)], [broken, capture])
-    try:
-        for n in range(10):
-            pipeline.submit(make_trace(trace_id=n + 1))
-            assert pipeline.flush(30)
-        counts = pipeline.counts()["check"]
-        assert (counts.eligible, counts.scored) == (10, 10)
-        assert len(capture.evaluations) == 10
-    finally:
-        pipeline.close(1)
-
-
-@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_a_sampler_that_would_end_a_thread_keeps_nothing(error: type[BaseException]) -> None:
-    """The request's thread gets nothing of what the application's sampler raises."""
-
-    def broken(_: Trace) -> Decision:
-        raise error
-
-    pipeline = Pipeline([evaluator(name="check")(lambda _: 1.0)], [], sampler=broken)
-    try:
-        assert pipeline.sample(make_trace()) == Decision(False, 0.0, "sampler_error")
-        assert not pipeline.submit(make_trace())
-    finally:
-        pipeline.close(1)
-
-
-@pytest.mark.parametrize("error", [SystemExit, ValueError])
-def test_an_evaluators_sampler_that_raises_costs_its_own_scores(error: type[BaseException]) -> None:
-    """Its requests are sampled out; other evaluators score them."""
-
-    def broken(_: Trace) -> Decision:
-        raise error
-
-    checks = [evaluator(name="own", sampler=broken)(lambda _: 1.0), evaluator(name="other")(lambda _: 1.0)]
-    pipeline = Pipeline(checks, [])
-    try:
-        for n in range(4):
-            pipeline.submit(make_trace(trace_id=n + 1))
+    pipeline = make([evaluator(name="check")(lambda _: 1.0)], _raising(error), capture)
+    for n in range(10):
+        pipeline.submit(make_trace(trace_id=n + 1))
         assert pipeline.flush(30)
-        counts = pipeline.counts()
-        assert (counts["own"].eligible, counts["own"].sampled_out, counts["other"].scored) == (4, 4, 4)
-    finally:
-        pipeline.close(1)
+    counts = pipeline.counts()["check"]
+    assert (counts.eligible, counts.scored) == (10, 10)
+    assert len(capture.evaluations) == 10
+    assert sum(pipeline.stats().sink_errors.values()) == 10
+    assert len([r for r in caplog.records if "sink" in r.message]) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_a_sampler_that_raises_costs_its_own_scores(make: Make, error: type[BaseException]) -> None:
+    """The pipeline's keeps nothing, with a reason of its own; the requests of an evaluator's are sampled out, while
+    other evaluators score them. The request's thread gets nothing of it."""
+    pipeline = make([evaluator(name="check")(lambda _: 1.0)], sampler=_raising(error))
+    assert pipeline.sample(make_trace()) == Decision(False, 0.0, "sampler_error")
+    assert not pipeline.submit(make_trace())
+    assert pipeline.stats().decisions == {("sampler_error", False): 1}
+    own = evaluator(name="own", sampler=_raising(error))(lambda _: 1.0)
+    pipeline = make([own, evaluator(name="other")(lambda _: 1.0)])
+    for n in range(4):
+        pipeline.submit(make_trace(trace_id=n + 1))
+    assert pipeline.flush(30)
+    counts = pipeline.counts()
+    assert (counts["own"].eligible, counts["own"].sampled_out, counts["other"].scored) == (4, 4, 4)
+
+
+def _raising(error: type[BaseException]) -> Callable[[Any], Any]:
+    def broken(_: Any) -> Any:
+        raise error
+
+    return broken
 
 
 def _breaker() -> tuple[Breaker, Runners, Any]:
@@ -294,19 +250,22 @@ def test_a_share_of_failures_switches_an_evaluator_off() -> None:
     assert errors[-1] == "circuit_open"
 
 
-def test_an_evaluator_s_own_threads_are_not_traced() -> None:
-    """A thread or a pool that an evaluator uses has its suppressed context; the application's tasks in the same pool
-    have their own."""
+def test_an_evaluator_s_own_threads_are_not_traced(make: Make) -> None:
+    """Threads and pools of evaluators have its suppressed context; the application's tasks there have their own."""
     pool = ThreadPoolExecutor(1)
 
     def is_suppressed() -> bool:
         return bool(context.get_value(context._SUPPRESS_INSTRUMENTATION_KEY))
 
-    def judge(_trace: Trace) -> list[Score]:
-        results = [is_suppressed(), pool.submit(is_suppressed).result(10)]
+    def in_thread() -> bool:
+        results: list[bool] = []
         thread = threading.Thread(target=lambda: results.append(is_suppressed()))
         thread.start()
         thread.join(10)
+        return results[0]
+
+    def judge(_trace: Trace) -> list[Score]:
+        results = [is_suppressed(), pool.submit(is_suppressed).result(10), in_thread()]
         results.append(asyncio.run(asyncio.to_thread(is_suppressed)))
         return [Score("check", value=float(value)) for value in results]
 
@@ -317,18 +276,11 @@ def test_an_evaluator_s_own_threads_are_not_traced() -> None:
         sunk.extend((is_suppressed(), pool.submit(is_suppressed).result(10)))
         capture(evaluation)
 
-    pipeline = Pipeline([evaluator(name="check")(judge)], [sink])
-    try:
-        pipeline.submit(make_trace())
-        scores = capture.wait(1)[0].scores
-    finally:
-        pipeline.close(1)
+    pipeline = make([evaluator(name="check")(judge)], sink)
+    pipeline.submit(make_trace())
+    scores = capture.wait(1)[0].scores
     assert [score.value for score in scores] == [1.0, 1.0, 1.0, 1.0]
     assert sunk == [True, True]
     assert pool.submit(is_suppressed).result(10) is False
-    fresh: list[bool] = []
-    thread = threading.Thread(target=lambda: fresh.append(is_suppressed()))
-    thread.start()
-    thread.join(10)
-    assert fresh == [False]
+    assert in_thread() is False
     pool.shutdown()

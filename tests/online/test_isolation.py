@@ -7,10 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy
 import pytest
@@ -83,31 +82,18 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop(name, None)
 
 
-@pytest.fixture
-def runner() -> Iterator[ProcessRunner]:
-    process = ProcessRunner()
-    yield process
-    process.stop()
-
-
 def score_of(runner: ProcessRunner, check: Evaluator) -> Score:
     ((score,),) = runner.evaluate(check, [make_trace()], [0], 60)
     return score
 
 
-def test_an_evaluator_knows_the_name_that_it_was_loaded_by(module: str) -> None:
-    """Built in, by `module:attribute`, as an evaluator or as a bare function: `load` notes the name."""
-    for name in ("toxicity", f"{module}:short", f"{module}:bare"):
-        assert plugins.load(name).importable_name == name
-
-
 def test_what_can_be_loaded_by_name_is_isolated(module: str) -> None:
-    """Also with another threshold or name; an object of the application's, or another function under the name of a
-    loaded one, is not."""
+    """Also under another threshold or name; neither an object nor another function with a loaded one's name is."""
+    for name in (*plugins.builtin_names(), f"{module}:short", f"{module}:bare"):
+        check = plugins.load(name)
+        assert check.importable_name == name
+        assert can_isolate(check)
     check = plugins.load(f"{module}:short")
-    assert all(
-        can_isolate(plugins.load(name)) for name in (*plugins.builtin_names(), f"{module}:short", f"{module}:bare")
-    )
     assert can_isolate(replace(check, threshold=0.1, name="shorter"))
     assert not can_isolate(replace(check, fn=lambda trace: True))
     assert not can_isolate(evaluator(name="own")(lambda trace: True))
@@ -115,15 +101,13 @@ def test_what_can_be_loaded_by_name_is_isolated(module: str) -> None:
 
 
 def test_the_child_runs_the_evaluator_as_it_is_here(module: str, runner: ProcessRunner) -> None:
-    """Its module is on the application's sys.path alone; name, version and threshold are those of the application."""
+    """Its module is on the application's sys.path alone; name, version and threshold are those of the application.
+    Neither its output nor its input is the connection; sys.exit() and odd scores are errors of one evaluation."""
     check = replace(plugins.load(f"{module}:short"), name="own_name", version="7", threshold=2.0)
     assert score_of(runner, check) == Score("own_name", 1.0, "fail", version="7")
-    assert score_of(runner, plugins.load(f"{module}:bare")).label == "pass"
-
-
-def test_an_evaluator_that_prints_or_reads_disturbs_nobody(module: str, runner: ProcessRunner) -> None:
-    """Neither its standard output nor its standard input is the connection to the application."""
-    assert score_of(runner, plugins.load(f"{module}:prints")).label == "pass"
+    for name, error in (("prints", None), ("leaves", "SystemExit"), ("odd", "bad_verdict"), ("bare", None)):
+        score = score_of(runner, plugins.load(f"{module}:{name}"))
+        assert (score.error, score.label) == (error, None if error else "pass")
 
 
 def test_the_child_inherits_no_descriptors(module: str, runner: ProcessRunner) -> None:
@@ -141,18 +125,10 @@ def test_the_child_inherits_no_descriptors(module: str, runner: ProcessRunner) -
     assert value < 50
 
 
-def test_an_evaluator_that_leaves_or_returns_odd_values_has_an_error(module: str, runner: ProcessRunner) -> None:
-    """sys.exit() and a score that cannot be sent are errors of this evaluation; the child goes on."""
-    for name, error in (("leaves", "SystemExit"), ("odd", "bad_verdict")):
-        assert score_of(runner, plugins.load(f"{module}:{name}")).error == error
-    assert score_of(runner, plugins.load(f"{module}:short")).error is None
-
-
-@pytest.mark.parametrize("name", ["exits", "crashes"])
-def test_an_evaluator_that_ends_its_process_costs_only_the_trace_that_made_it(module: str, name: str) -> None:
+def test_an_evaluator_that_ends_its_process_costs_only_the_trace_that_made_it(module: str) -> None:
     """The application goes on, and so do the other traces of the batch and the other evaluators."""
     capture = Capture()
-    checks = [plugins.load(f"{module}:{name}"), plugins.load("looping_compression_ratio")]
+    checks = [plugins.load(f"{module}:crashes"), plugins.load("looping_compression_ratio")]
     names = [check.name for check in checks]
     pipeline = Pipeline(checks, [capture], limits=Limits(batch=3, wait=60), isolated_names=names)
     for answer in ("good", "bad", "good"):
@@ -160,8 +136,8 @@ def test_an_evaluator_that_ends_its_process_costs_only_the_trace_that_made_it(mo
     evaluations = capture.wait(3, 90)
     pipeline.close(5)
     errors = {e.trace.answer: {s.name: s.error for s in e.scores} for e in evaluations}
-    assert errors["bad"] == {name: "ConnectionError", "looping_compression_ratio": None}
-    assert errors["good"] == {name: None, "looping_compression_ratio": None}
+    assert errors["bad"] == {"crashes": "ConnectionError", "looping_compression_ratio": None}
+    assert errors["good"] == {"crashes": None, "looping_compression_ratio": None}
 
 
 APPLICATION = """
@@ -189,8 +165,7 @@ print({s.name: s.error for s in evaluation.scores}, process == [os.getpid()])
 
 
 def test_an_application_outlives_the_evaluators_that_its_settings_name(module: str, tmp_path: Path) -> None:
-    """`module:attribute` in the settings runs in the child: one that calls os._exit() is a score with `error`. An
-    evaluator given as an object runs in the application."""
+    """`module:attribute` runs in the child, where os._exit() is a score with `error`; an object runs here."""
     application = tmp_path / "application.py"
     application.write_text(APPLICATION, encoding="utf-8")
     done = subprocess.run(
@@ -233,8 +208,7 @@ print([round(s.value, 3) for s in evaluation.scores], str(os.getpid()) in open("
 
 
 def test_an_embedding_model_that_a_setting_names_works_in_the_child(tmp_path: Path) -> None:
-    """Evaluators that use it are isolated as all others: the application computes no embedding. A variable that is no
-    setting is warned of once, not by each process."""
+    """The application computes no embedding. A variable that is no setting is warned of once, not by each process."""
     (tmp_path / "sentence_transformers.py").write_text(EMBEDDER, encoding="utf-8")
     (tmp_path / "torch.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
     (tmp_path / "application.py").write_text(EMBEDDING_APPLICATION, encoding="utf-8")
@@ -246,7 +220,9 @@ def test_an_embedding_model_that_a_setting_names_works_in_the_child(tmp_path: Pa
     assert done.stderr.count("RAGTRACE_BLUE is no setting") == 1
 
 
-def test_the_child_imports_a_module_that_calls_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_imports_a_module_that_calls_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: ProcessRunner
+) -> None:
     """`ragtrace.init` starts nothing in the evaluating process: no second pipeline, no port, no child of the child."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "whole_application.py").write_text(
@@ -257,13 +233,9 @@ def test_the_child_imports_a_module_that_calls_init(tmp_path: Path, monkeypatch:
         "    return not any(name.startswith('ragtrace') for name in names) and not runtime.counts()\n",
         encoding="utf-8",
     )
-    runner = ProcessRunner()
-    try:
-        check = evaluator(name="idle")(lambda trace: None)
-        check = replace(check, origin=Origin("whole_application:idle", check.fn))
-        assert score_of(runner, check).label == "pass"
-    finally:
-        runner.stop()
+    check = evaluator(name="idle")(lambda trace: None)
+    check = replace(check, origin=Origin("whole_application:idle", check.fn))
+    assert score_of(runner, check).label == "pass"
 
 
 def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None:
@@ -296,25 +268,16 @@ class Unreadable:
         raise KeyError("no text")
 
 
-UNSENDABLE: dict[str, Callable[[], Any]] = {
-    "raises": Unreadable, "lock": threading.Lock, "array": lambda: numpy.array(["a", "b"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", UNSENDABLE, ids=str)
-def test_metadata_that_cannot_be_sent_costs_no_other_request(module: str, kind: str) -> None:
-    """Of three requests in one batch all are evaluated in the child and counted, whatever one has as constraints."""
+def test_metadata_that_cannot_be_sent_costs_no_other_request(module: str) -> None:
+    """Of five requests in one batch all are evaluated in the child and counted, whatever three have as constraints."""
     capture = Capture()
-    check = plugins.load(f"{module}:bare")
-    limits = Limits(batch=3, wait=30)
-    pipeline = Pipeline(
-        [replace(check, needs=frozenset({"answer"}))], [capture], limits=limits, isolated_names=["bare"]
-    )
-    for number in range(3):
-        constraints = UNSENDABLE[kind]() if number == 1 else ["a"]
-        pipeline.submit(make_trace(trace_id=number + 1, attributes={"constraints": constraints}))
+    check = replace(plugins.load(f"{module}:bare"), needs=frozenset({"answer"}))
+    pipeline = Pipeline([check], [capture], limits=Limits(batch=5, wait=30), isolated_names=["bare"])
+    unsendable = (Unreadable(), threading.Lock(), numpy.array(["a", "b"]))
+    for number, constraints in enumerate((["a"], *unsendable, ["a"]), start=1):
+        pipeline.submit(make_trace(trace_id=number, attributes={"constraints": constraints}))
     assert pipeline.flush(60)
     pipeline.close()
-    assert [evaluation.scores[0].value for evaluation in capture.evaluations] == [1.0, 1.0, 1.0]
-    assert pipeline.counts()["bare"].scored == 3
+    assert [evaluation.scores[0].value for evaluation in capture.evaluations] == [1.0] * 5
+    assert pipeline.counts()["bare"].scored == 5
     assert pipeline.stats().internal_errors == 0

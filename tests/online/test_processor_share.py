@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +22,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def runner() -> Iterator[ProcessRunner]:
-    process = ProcessRunner()
-    yield process
-    process.stop()
-
-
 def policy_of(runner: ProcessRunner) -> set[int]:
     """The policies of the threads of a runner's child."""
     assert runner._child is not None
@@ -37,9 +29,8 @@ def policy_of(runner: ProcessRunner) -> set[int]:
 
 
 def test_the_child_takes_what_is_left(runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All its threads have the policy once its models are loaded, and it is in the application's session, so that Linux
-    compares them with the application's. On a busy machine a starved child would be replaced meanwhile."""
-    monkeypatch.setattr(child_process, "is_starved", lambda begin, now: False)
+    """All its threads have the policy once its models are loaded, in the application's session, as Linux compares."""
+    monkeypatch.setattr(child_process, "is_starved", lambda begin, now: False)  # on a busy machine it is replaced
     runner.wait_until_ready()
     deadline = time.monotonic() + 10
     while policy_of(runner) != {os.SCHED_IDLE} and time.monotonic() < deadline:
@@ -81,11 +72,9 @@ def test_when_a_process_is_starved() -> None:
     """A process that waits for processors nearly all the time is; one that works, sleeps or cannot be seen is not."""
     begin = ProcessorTimes(1.0, 1.0)
     assert is_starved(begin, ProcessorTimes(1.05, 4.0))
-    assert not is_starved(begin, ProcessorTimes(1.05, 2.0))
-    assert not is_starved(begin, ProcessorTimes(2.0, 4.0))
-    assert not is_starved(begin, begin)
+    for now in (ProcessorTimes(1.05, 2.0), ProcessorTimes(2.0, 4.0), begin, None):
+        assert not is_starved(begin, now)
     assert not is_starved(None, begin)
-    assert not is_starved(begin, None)
 
 
 def test_times_of_a_process() -> None:

@@ -43,12 +43,9 @@ def requests() -> Iterator[Trace]:
     drawn = random.Random(11)
     for i in range(REQUESTS):
         yield make_trace(
-            trace_id=drawn.getrandbits(128),
-            span_id=drawn.getrandbits(64),
-            answer=str(i),
-            error="ValueError" if i % 20 == 0 else None,
-            duration=9.0 if i % 25 == 1 else 0.5,
-        )
+            trace_id=drawn.getrandbits(128), span_id=drawn.getrandbits(64), answer=str(i),
+            error="ValueError" if i % 20 == 0 else None, duration=9.0 if i % 25 == 1 else 0.5,
+        )  # fmt: skip
 
 
 def limited() -> Sampler:
@@ -68,9 +65,8 @@ SAMPLERS = {"all": ratio(1.0), "by id": any_of(errors(), slow(5.0), ratio(0.5)),
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_ten_thousand_requests_are_weighted_back(name: str, tmp_path: Path) -> None:
-    """Whatever chooses the requests, the weights of an evaluator add up to all requests, to those that fail, to
-    errors and to slow ones, within four standard errors; metrics and the journal have the same weights, and a lower
-    share sees a subset."""
+    """Weights add up to all requests, failures, errors and slow ones, within four standard errors; metrics and the
+    journal have the same weights, and a lower share sees a subset."""
     suite, capture = checks(), Capture()
     metrics = PrometheusSink(app="a", env="e", evaluators=suite)
     journal = Journal(tmp_path / "journal.jsonl", evaluators=suite)
@@ -137,8 +133,7 @@ def test_a_request_that_no_evaluator_sees_says_so() -> None:
 
 
 def test_the_probability_is_on_each_score() -> None:
-    """A score whose probability is not that of its request carries it on the root span, in both dialects, and on its
-    event."""
+    """One that is not that of its request is on the root span, in both dialects, and on the score's event."""
     scores = (Score("often", 1.0, sampling_probability=0.5), Score("rare", 1.0, sampling_probability=0.005))
     evaluation = Evaluation(make_trace(sampling_probability=0.5), scores)
     attributes = score_attributes(evaluation, ScoreFormat(openinference=True))

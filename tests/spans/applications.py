@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tests.spans.model_server import FAILING, MODEL, QUESTION, TOOL
@@ -29,9 +30,6 @@ class Wishes:
 
 
 Case = Callable[[str, Wishes], None]
-
-
-# --- LangChain -----------------------------------------------------------------------------------
 
 
 def _langchain_retriever() -> Any:
@@ -72,20 +70,15 @@ def _langchain_chain(base: str, **options: Any) -> Any:
     return steps.with_config(run_name="manual_rag")
 
 
-def langchain_chain(base: str, wishes: Wishes) -> None:
+def langchain_chain(base: str, wishes: Wishes, question: str = QUESTION) -> None:
     with wishes.context():
-        _langchain_chain(base).invoke(QUESTION, wishes.config)
+        _langchain_chain(base).invoke(question, wishes.config)
 
 
 def langchain_stream(base: str, wishes: Wishes) -> None:
     with wishes.context():
         for _ in _langchain_chain(base, stream_usage=True).stream(QUESTION, wishes.config):
             pass
-
-
-def langchain_error(base: str, wishes: Wishes) -> None:
-    with wishes.context():
-        _langchain_chain(base).invoke(FAILING, wishes.config)
 
 
 def langchain_agent(base: str, wishes: Wishes) -> None:
@@ -114,9 +107,6 @@ def langchain_steps(base: str, wishes: Wishes) -> None:
         parser.invoke(model.invoke(messages, wishes.config), wishes.config)
 
 
-# --- LlamaIndex ----------------------------------------------------------------------------------
-
-
 def _index(base: str) -> tuple[Any, Any]:
     from llama_index.core import VectorStoreIndex
     from llama_index.core.embeddings import MockEmbedding
@@ -128,10 +118,10 @@ def _index(base: str) -> tuple[Any, Any]:
     return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2)), llm
 
 
-def llama_index_query(base: str, wishes: Wishes) -> None:
+def llama_index_query(base: str, wishes: Wishes, question: str = QUESTION) -> None:
     index, llm = _index(base)
     with wishes.context():
-        index.as_query_engine(llm=llm).query(QUESTION)
+        index.as_query_engine(llm=llm).query(question)
 
 
 def llama_index_stream(base: str, wishes: Wishes) -> None:
@@ -139,12 +129,6 @@ def llama_index_stream(base: str, wishes: Wishes) -> None:
     with wishes.context():
         for _ in index.as_query_engine(llm=llm, streaming=True).query(QUESTION).response_gen:
             pass
-
-
-def llama_index_error(base: str, wishes: Wishes) -> None:
-    index, llm = _index(base)
-    with wishes.context():
-        index.as_query_engine(llm=llm).query(FAILING)
 
 
 def llama_index_chat(base: str, wishes: Wishes) -> None:
@@ -175,18 +159,12 @@ def llama_index_agent(base: str, wishes: Wishes) -> None:
         asyncio.run(ask())
 
 
-# --- the OpenAI client alone ---------------------------------------------------------------------
-
 _MESSAGES = [
     {"role": "system", "content": "Answer from: " + " ".join(PASSAGES.values())},
     {"role": "user", "content": QUESTION},
 ]
-_TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": TOOL, "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}},
-    }
-]
+_PARAMETERS = {"type": "object", "properties": {"query": {"type": "string"}}}
+_TOOLS = [{"type": "function", "function": {"name": TOOL, "parameters": _PARAMETERS}}]
 
 
 def _client(base: str, wishes: Wishes) -> Any:
@@ -226,29 +204,20 @@ def openai_server(base: str, wishes: Wishes) -> None:
         with tracer.start_as_current_span("SELECT manual", kind=kinds.CLIENT):
             result = "\n".join(PASSAGES.values())
         call = first.choices[0].message
-        messages = [
-            *question,
-            call.model_dump(exclude_none=True),
-            {"role": "tool", "tool_call_id": call.tool_calls[0].id, "content": result},
-        ]
+        answer = {"role": "tool", "tool_call_id": call.tool_calls[0].id, "content": result}
+        messages = [*question, call.model_dump(exclude_none=True), answer]
         client.chat.completions.create(model=MODEL, messages=messages, tools=_TOOLS)
 
 
 CASES: dict[str, dict[str, Case]] = {
     "langchain": {
-        "chain": langchain_chain,
-        "stream": langchain_stream,
-        "error": langchain_error,
-        "agent": langchain_agent,
-        "steps": langchain_steps,
+        "chain": langchain_chain, "stream": langchain_stream, "error": partial(langchain_chain, question=FAILING),
+        "agent": langchain_agent, "steps": langchain_steps,
     },
     "llama_index": {
-        "query": llama_index_query,
-        "stream": llama_index_stream,
-        "error": llama_index_error,
-        "chat": llama_index_chat,
-        "agent": llama_index_agent,
+        "query": llama_index_query, "stream": llama_index_stream, "error": partial(llama_index_query, question=FAILING),
+        "chat": llama_index_chat, "agent": llama_index_agent,
     },
     "openai": {"call": openai_call, "stream": openai_stream, "error": openai_error, "server": openai_server},
-}
+}  # fmt: skip
 """Cases by framework."""

@@ -24,15 +24,9 @@ def golden_spans(name: str) -> dict[str, list[SpanRecord]]:
 
 def _record(span: dict[str, Any]) -> SpanRecord:
     return SpanRecord(
-        trace_id=int(span["trace_id"], 16),
-        span_id=int(span["span_id"], 16),
-        parent_id=int(span["parent_id"], 16) if span["parent_id"] else None,
-        name=span["name"],
-        scope=span["scope"],
-        kind=span["kind"],
-        started=span["start"],
-        ended=span["end"],
-        status=span["status"],
+        trace_id=int(span["trace_id"], 16), span_id=int(span["span_id"], 16),
+        parent_id=int(span["parent_id"], 16) if span["parent_id"] else None, name=span["name"], scope=span["scope"],
+        kind=span["kind"], started=span["start"], ended=span["end"], status=span["status"],
         attributes={k: tuple(v) if isinstance(v, list) else v for k, v in span["attributes"].items()},
         events=[SpanEvent(e["name"], e["time"], e["attributes"]) for e in span["events"]],
-    )
+    )  # fmt: skip

@@ -29,14 +29,11 @@ def message_of(records: Iterable[SpanRecord], service: str) -> ExportTraceServic
 
 def _add(target: Any, record: SpanRecord) -> None:
     one = target.spans.add(
-        trace_id=record.trace_id.to_bytes(16, "big"),
-        span_id=record.span_id.to_bytes(8, "big"),
-        parent_span_id=record.parent_id.to_bytes(8, "big") if record.parent_id else b"",
-        name=record.name,
-        kind=Span.SpanKind.Value(f"SPAN_KIND_{record.kind}"),
-        start_time_unix_nano=record.started,
+        trace_id=record.trace_id.to_bytes(16, "big"), span_id=record.span_id.to_bytes(8, "big"),
+        parent_span_id=record.parent_id.to_bytes(8, "big") if record.parent_id else b"", name=record.name,
+        kind=Span.SpanKind.Value(f"SPAN_KIND_{record.kind}"), start_time_unix_nano=record.started,
         end_time_unix_nano=record.ended,
-    )
+    )  # fmt: skip
     one.status.code = Status.StatusCode.Value(f"STATUS_CODE_{record.status}")
     write_attributes(one, record.attributes)
     for event in record.events:

@@ -132,8 +132,7 @@ def record(framework: str, library: str) -> dict[str, Any]:
 
 
 def record_mlflow(framework: str) -> dict[str, Any]:
-    """The spans of all cases as MLflow sends them over OTLP, taken by a real receiver: it adds its tags on the way out.
-    Runs in MLflow's environment."""
+    """The spans of all cases as MLflow sends them: it adds its tags on the way out. Runs in MLflow's environment."""
     from tests.otlp.receivers import http_server
     from tests.spans import model_server
     from tests.spans.applications import CASES
@@ -166,14 +165,10 @@ def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
 
     return [
         {
-            "name": span.name,
-            "trace_id": span.trace_id.hex(),
-            "span_id": span.span_id.hex(),
-            "parent_id": span.parent_span_id.hex() or None,
+            "name": span.name, "trace_id": span.trace_id.hex(), "span_id": span.span_id.hex(),
+            "parent_id": span.parent_span_id.hex() or None, "scope": scope.scope.name,
             "kind": Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_"),
-            "scope": scope.scope.name,
-            "start": span.start_time_unix_nano,
-            "end": span.end_time_unix_nano,
+            "start": span.start_time_unix_nano, "end": span.end_time_unix_nano,
             "status": Status.StatusCode.Name(span.status.code).removeprefix("STATUS_CODE_"),
             "attributes": values(span.attributes),
             "events": [
@@ -183,7 +178,7 @@ def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
         for resource in message.resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
-    ]
+    ]  # fmt: skip
 
 
 def _values(attributes: Any, base: str) -> dict[str, Any]:

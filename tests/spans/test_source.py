@@ -76,8 +76,9 @@ class Application:
 
 
 @pytest.fixture(autouse=True)
-def _first_turns() -> None:
+def application() -> Application:
     seen_context._chunks.clear()
+    return Application()
 
 
 def test_scores_are_on_the_other_librarys_root() -> None:
@@ -100,9 +101,8 @@ def test_scores_are_on_the_other_librarys_root() -> None:
     pipeline.close(5)
 
 
-def test_a_span_around_a_workflow_has_its_texts() -> None:
+def test_a_span_around_a_workflow_has_its_texts(application: Application) -> None:
     """OpenLLMetry records a graph twice: the outer span, the request's root, has neither question nor answer."""
-    application = Application()
     scope = "opentelemetry.instrumentation.langchain"
     named = {semconv.OPERATION: semconv.OP_AGENT, "gen_ai.agent.name": "LangGraph"}
     texts = {
@@ -134,9 +134,8 @@ def test_a_request_that_is_sampled_out_says_so() -> None:
     pipeline.close(5)
 
 
-def test_what_is_no_request_leaves_unchanged() -> None:
+def test_what_is_no_request_leaves_unchanged(application: Application) -> None:
     """A parser and a retriever that are called by themselves are not counted, and their spans are as they were."""
-    application = Application()
     application.span("StrOutputParser", OI, CHAIN)
     application.span("retriever", OI, RETRIEVAL)
     assert application.traces == []
@@ -144,9 +143,8 @@ def test_what_is_no_request_leaves_unchanged() -> None:
     assert application.named("retriever").attributes == RETRIEVAL
 
 
-def test_the_server_span_is_the_request_of_a_client_alone() -> None:
+def test_the_server_span_is_the_request_of_a_client_alone(application: Application) -> None:
     """Two model calls below a web server's span are one request, whose root is that span; a database is no part."""
-    application = Application()
     server = application.start("POST /ask", "web", kind=SpanKind.SERVER)
     handler = application.start("handle", "app", server)
     application.span("SELECT", "db", {"db.system": "x"}, handler, kind=SpanKind.CLIENT)
@@ -159,9 +157,8 @@ def test_the_server_span_is_the_request_of_a_client_alone() -> None:
     assert (trace.query, trace.answer, trace.facts.input_tokens) == ("How long?", "24 months.", 80)
 
 
-def test_a_chain_below_a_server_does_not_wait_for_the_server() -> None:
+def test_a_chain_below_a_server_does_not_wait_for_the_server(application: Application) -> None:
     """A chain is evaluated when it has ended, though the connection that asked for it stays open for hours."""
-    application = Application()
     server = application.start("WS /chat", "web", kind=SpanKind.SERVER)
     for n in range(3):
         application.span("ChatCompletion", CLIENT, CALL, server)  # rewrites the question
@@ -197,9 +194,8 @@ def test_a_child_without_an_end_is_not_waited_for_for_ever() -> None:
     assert [trace.answer for trace in application.traces] == ["24 months."]
 
 
-def test_a_request_without_an_end_is_given_up() -> None:
+def test_a_request_without_an_end_is_given_up(application: Application) -> None:
     """A root whose end was lost is a request that expired, at the latest when ragtrace closes."""
-    application = Application()
     root = application.start("rag", OI, attributes=CHAIN)
     application.span("model", OI, CALL, root)
     application.source.close(5)
@@ -207,9 +203,8 @@ def test_a_request_without_an_end_is_given_up() -> None:
     assert application.source.stats().lost["expired"] == 1
 
 
-def test_a_request_inside_one_that_never_ended() -> None:
+def test_a_request_inside_one_that_never_ended(application: Application) -> None:
     """A library that leaves its context behind hides later requests below a span that never ends: they count."""
-    application = Application()
     lost = application.start("lost", OI, attributes={"openinference.span.kind": "CHAIN"})
     application.span("rag", OI, CHAIN, lost)
     application.source.close(5)
@@ -226,9 +221,8 @@ def test_traces_that_the_sampler_drops_cost_nothing() -> None:
     assert application.traces == []
 
 
-def test_other_traces_are_ignored() -> None:
+def test_other_traces_are_ignored(application: Application) -> None:
     """HTTP and database spans are passed on at once, and nothing of them is kept."""
-    application = Application()
     for _ in range(100):
         server = application.start("GET /health", "web", kind=SpanKind.SERVER)
         application.span("SELECT", "db", {"db.system": "x"}, server, kind=SpanKind.CLIENT)
@@ -274,9 +268,8 @@ def test_one_trace_is_bounded_too() -> None:
     assert stats.lost["bytes"] > 0
 
 
-def test_thousands_at_once() -> None:
+def test_thousands_at_once(application: Application) -> None:
     """Of 2,000 requests that are open at the same time each is counted once."""
-    application = Application()
     roots = [application.start(f"rag {n}", OI, attributes=CHAIN) for n in range(2_000)]
     for root in roots:
         application.span("model", OI, CALL, root)
@@ -286,9 +279,8 @@ def test_thousands_at_once() -> None:
     assert application.source.stats().open_traces == 0
 
 
-def test_a_framework_traced_twice_is_read_once() -> None:
+def test_a_framework_traced_twice_is_read_once(application: Application) -> None:
     """Where OpenInference and OpenLLMetry both trace LangChain, only OpenInference's request counts."""
-    application = Application()
     for _ in range(3):
         root = application.start("rag", OI, attributes=CHAIN)
         other = application.start("rag.workflow", "opentelemetry.instrumentation.langchain")
@@ -328,36 +320,28 @@ def test_a_clients_span_beside_its_frameworks_is_the_same_call() -> None:
     assert trace.facts.output_tokens == 9
 
 
-def test_a_trace_of_ragtraces_own_is_not_read_again() -> None:
-    """A client's spans below a request that ragtrace records are a part of that request."""
-    application = Application()
-    own = application.start("invoke_workflow rag", "ragtrace_langchain")
-    application.span("ChatCompletion", CLIENT, CALL, own)
-    own.end()
+@pytest.mark.parametrize(
+    ("name", "scope", "attributes"),
+    [("invoke_workflow rag", "ragtrace_langchain", {}), ("judge", OI, {"openinference.span.kind": "EVALUATOR"})],
+)
+def test_what_is_below_is_no_request(application: Application, name: str, scope: str, attributes: Any) -> None:
+    """A client's and a chain's spans are a part of a request that ragtrace records, or of an evaluation."""
+    outer = application.start(name, scope, attributes=attributes)
+    application.span("ChatCompletion", CLIENT, CALL, outer)
+    application.span("chain", OI, CHAIN, outer)
+    outer.end()
     assert application.traces == []
 
 
-def test_a_span_that_ends_twice_counts_once() -> None:
+def test_a_span_that_ends_twice_counts_once(application: Application) -> None:
     """A source that stands in the provider twice sees each span twice, and counts it once."""
-    application = Application()
     application.provider.add_span_processor(application.source)
     application.span("rag", OI, CHAIN)
     assert len(application.traces) == 1
 
 
-def test_evaluations_are_no_requests() -> None:
-    """What a judge does below an evaluation's span is neither counted nor evaluated."""
-    application = Application()
-    judge = application.start("judge", OI, attributes={"openinference.span.kind": "EVALUATOR"})
-    application.span("model", OI, CALL, judge)
-    application.span("chain", OI, CHAIN, judge)
-    judge.end()
-    assert application.traces == []
-
-
-def test_nothing_raises_in_the_applications_thread() -> None:
+def test_nothing_raises_in_the_applications_thread(application: Application) -> None:
     """Spans of any shape pass: a broken one is counted and leaves unscored."""
-    application = Application()
     source = application.source
     source.on_start(object())  # type: ignore[arg-type]
     source.on_end(object())  # type: ignore[arg-type]
@@ -372,9 +356,8 @@ def test_nothing_raises_in_the_applications_thread() -> None:
     assert source.stats().lost["failed"] >= 2
 
 
-def test_a_source_that_is_closed_leaves_the_provider_as_it_was() -> None:
+def test_a_source_that_is_closed_leaves_the_provider_as_it_was(application: Application) -> None:
     """After `close` spans pass as before, and nothing is counted."""
-    application = Application()
     application.source.close()
     application.span("rag", OI, CHAIN)
     assert application.named("rag").attributes == CHAIN
@@ -404,22 +387,13 @@ def test_chunks_of_which_only_ids_are_known() -> None:
     assert [(d.id, d.content, d.score) for d in traces[0].documents] == [("d0", "", 0.9)]
     assert (traces[0].answer, traces[0].facts.retrievals) == ("24 months.", 1)
     assert (pipeline.counts()["present"].eligible, pipeline.counts()["supported"].eligible) == (1, 0)
-    pipeline.close(5)
-
-
-def test_content_that_stayed_with_the_library() -> None:
-    """Without texts a request is counted, and evaluators that need its answer are not eligible."""
-    pipeline = Pipeline([present])
-    application = Application(consumer=pipeline)
-    application.span(
-        "chat",
-        "opentelemetry.instrumentation.genai.openai",
-        {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 9},
-    )
+    # Without any text a request is counted, and evaluators that need its answer are not eligible.
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 9}
+    application.span("chat", "opentelemetry.instrumentation.genai.openai", asked)
     assert application.source.flush(10)
     assert pipeline.flush(10)
-    assert application.source.stats().requests == 1
-    assert pipeline.counts()["present"].eligible == 0
+    assert application.source.stats().requests == 2
+    assert pipeline.counts()["present"].eligible == 1
     pipeline.close(5)
 
 

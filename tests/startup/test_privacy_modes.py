@@ -13,7 +13,8 @@ from ragtrace.settings import load
 from ragtrace.text.sanitizer import Sanitizer
 
 KEY = "a key of sixteen characters or more"
-TEXT = "Anna Berg (anna.berg@example.org, +49 171 2345678) asked."
+ADDRESS = "anna.berg@example.org"
+TEXT = f"Anna Berg ({ADDRESS}, +49 171 2345678) asked."
 
 
 def sanitizer(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Sanitizer:
@@ -21,18 +22,12 @@ def sanitizer(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Sanitizer:
     return redact_texts(load(options))[1]
 
 
-def test_off_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`off`, and no setting at all."""
-    for mode in ("", "off"):
-        own = sanitizer(monkeypatch, redact=mode)
-        assert (own.text(TEXT), own.identifier("anna.berg@example.org")) == (TEXT, "anna.berg@example.org")
-
-
-def test_pii_masks_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_changes_nothing_and_pii_masks_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts and ids alike."""
-    own = sanitizer(monkeypatch, redact="pii")
-    assert own.text(TEXT) == "Anna Berg ([email], [number]) asked."
-    assert own.identifier("anna.berg@example.org") == "[email]"
+    masked = ("Anna Berg ([email], [number]) asked.", "[email]")
+    for mode, expected in (("", (TEXT, ADDRESS)), ("off", (TEXT, ADDRESS)), ("pii", masked)):
+        own = sanitizer(monkeypatch, redact=mode)
+        assert (own.text(TEXT), own.identifier(ADDRESS)) == expected
 
 
 def test_a_text_that_recurs_is_redacted_once() -> None:
@@ -53,10 +48,7 @@ def test_a_text_that_recurs_is_redacted_once() -> None:
 
 def test_hash_keeps_what_belongs_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """One address has one hash wherever the key is the same; another key gives another one; the rest is masked."""
-    own, again = (
-        sanitizer(monkeypatch, redact="hash", redact_key="REDACT_KEY"),
-        sanitizer(monkeypatch, redact="hash", redact_key="REDACT_KEY"),
-    )
+    own, again = (sanitizer(monkeypatch, redact="hash", redact_key="REDACT_KEY") for _ in range(2))
     text = own.text(f"{TEXT} ANNA.BERG@example.org, ada@example.org")
     hashes = [part.partition("]")[0] for part in text.split("[email:")[1:]]
     assert hashes[0] == hashes[1] != hashes[2]

@@ -20,8 +20,6 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Trace
 from ragtrace.testing import Capture, make_trace, record
 
-ROOT = Path(__file__).parents[2]
-
 
 class One(BaseRetriever):
     """Finds one document."""
@@ -50,13 +48,9 @@ async def later(trace: Trace) -> float:
 def run_program(body: str, folder: Path, **environment: str) -> str:
     script = folder / "program.py"
     script.write_text(textwrap.dedent(body))
+    variables = {**os.environ, **environment}
     done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, **environment},
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, cwd=folder, env=variables
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -75,7 +69,7 @@ import ragtrace
 from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 runtime = ragtrace.init({argument}prometheus_port=9, otlp_endpoint="http://127.0.0.1:9", store="chatlogs.db")
-if not {argument!r}:
+if {instruments}:
     RagtraceLangChainInstrumentor().instrument()
     RagtraceLlamaIndexInstrumentor().instrument()
 FakeListChatModel(responses=["x"]).invoke("q", config={{"callbacks": [RagtraceCallbackHandler()]}})
@@ -100,13 +94,9 @@ def test_switched_off_nothing_is_patched_and_no_thread_started(way: str, tmp_pat
     """RAGTRACE_ENABLED=false, enabled=False and ragtrace.toml: no hook, no thread, no package; every call works."""
     if way == "file":
         (tmp_path / "ragtrace.toml").write_text("enabled = false\n")
-    argument = "enabled=False, " if way != "environment" else ""
+    body = OFF.format(argument="enabled=False, " if way == "argument" else "", instruments=way == "environment")
     environment = {"RAGTRACE_ENABLED": "false"} if way == "environment" else {}
-    if way == "file":
-        body = OFF.format(argument="").replace("if not '':", "if False:")
-        assert run_program(body, tmp_path) == "OFF []\n"
-    else:
-        assert run_program(OFF.format(argument=argument), tmp_path, **environment) == "OFF []\n"
+    assert run_program(body, tmp_path, **environment) == "OFF []\n"
 
 
 def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,17 +126,10 @@ def test_a_recording_has_spans_traces_and_scores() -> None:
         assert ragtrace.flush()
         assert set(threading.enumerate()) == before
     chain.invoke("third")
-    assert [(t.query, t.answer, len(t.documents)) for t in recording.traces] == [
-        ("first", "An answer.", 1),
-        ("second", "An answer.", 1),
-    ]
-    assert [(s.name, s.label) for s in recording.scores] == [
-        ("good", "pass"),
-        ("looping_compression_ratio", "pass"),
-        ("good", "pass"),
-        ("looping_compression_ratio", "pass"),
-        ("clicked", None),
-    ]
+    asked = [(trace.query, trace.answer, len(trace.documents)) for trace in recording.traces]
+    assert asked == [("first", "An answer.", 1), ("second", "An answer.", 1)]
+    both = [("good", "pass"), ("looping_compression_ratio", "pass")]
+    assert [(s.name, s.label) for s in recording.scores] == [*both, *both, ("clicked", None)]
     names = [span.name for span in recording.spans]
     assert names == ["retrieval One", "chat FakeListChatModel", "invoke_workflow app"] * 2
     root = recording.spans[-1].attributes or {}
@@ -193,18 +176,11 @@ async def test_requests_of_tasks_are_recorded() -> None:
     assert [score.label for score in recording.scores] == ["pass"] * 3
 
 
-def test_an_asynchronous_evaluator_scores() -> None:
-    """Evaluators may be coroutines."""
+def test_other_evaluators_on_the_same_requests() -> None:
+    """`use` evaluates what was recorded anew. Evaluators may be coroutines."""
     with record([later]) as recording:
         chain.invoke("q")
-    assert [score.value for score in recording.scores] == [1.0]
-
-
-def test_other_evaluators_on_the_same_requests() -> None:
-    """`use` evaluates what was recorded anew."""
-    with record([good]) as recording:
-        chain.invoke("q")
-        assert [score.name for score in recording.scores] == ["good"]
+        assert [(score.name, score.value) for score in recording.scores] == [("later", 1.0)]
         recording.use(["looping_compression_ratio"])
         assert [score.name for score in recording.scores] == ["looping_compression_ratio"]
     assert make_trace().query

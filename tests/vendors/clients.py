@@ -94,7 +94,7 @@ class LangChainClient:
         from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
         call = {"name": "search", "args": {"query": "warranty"}, "id": "call_1"}
-        called = AIMessage("", tool_calls=[call])  # type: ignore[list-item]
+        called = AIMessage("", tool_calls=[call])
         self.model.invoke([HumanMessage(question), called, ToolMessage(search("warranty"), tool_call_id="call_1")])
 
     def show(self, question: str, is_inline: bool) -> None:
@@ -102,7 +102,7 @@ class LangChainClient:
 
         image: dict[str, Any] = {"type": "image"}
         image |= {"base64": PIXEL, "mime_type": "image/png"} if is_inline else {"url": PICTURE}
-        self.model.invoke([HumanMessage(content_blocks=[{"type": "text", "text": question}, image])])  # type: ignore[list-item]
+        self.model.invoke([HumanMessage(content_blocks=[{"type": "text", "text": question}, image])])
 
 
 class LlamaIndexClient:
@@ -145,11 +145,8 @@ class LlamaIndexClient:
         from llama_index.core.base.llms.types import ImageBlock, TextBlock
         from llama_index.core.llms import ChatMessage
 
-        image = (
-            ImageBlock(image=PIXEL.encode(), image_mimetype="image/png")
-            if is_inline
-            else ImageBlock(url=PICTURE, image_mimetype="image/png")
-        )
+        picture: Any = {"image": PIXEL.encode()} if is_inline else {"url": PICTURE}
+        image = ImageBlock(**picture, image_mimetype="image/png")
         self.model.chat([ChatMessage(role="user", blocks=[TextBlock(text=question), image])])
 
 
@@ -159,66 +156,47 @@ def _message(question: str) -> Any:
     return ChatMessage(role="user", content=question)
 
 
-# --- LangChain -------------------------------------------------------------------------------------
-
-
-def _langchain_openai(url: str) -> Client:
+def _langchain_openai(url: str, **options: Any) -> Client:
     from langchain_openai import ChatOpenAI
 
-    # `stream_usage`: away from OpenAI's own address it has to be asked for.
-    return LangChainClient(
-        ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{url}/v1", max_retries=0, stream_usage=True)  # type: ignore[arg-type]
-    )
+    options = options or {"stream_usage": True}  # away from OpenAI's own address it has to be asked for
+    return LangChainClient(ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{url}/v1", max_retries=0, **options))
 
 
 def _langchain_responses(url: str) -> Client:
-    from langchain_openai import ChatOpenAI
-
-    return LangChainClient(
-        ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{url}/v1", max_retries=0, use_responses_api=True)  # type: ignore[arg-type]
-    )
+    return _langchain_openai(url, use_responses_api=True)
 
 
 def _langchain_anthropic(url: str) -> Client:
     from langchain_anthropic import ChatAnthropic
 
     return LangChainClient(
-        ChatAnthropic(model="claude-test", api_key="key", base_url=url, max_retries=0, max_tokens=100)  # type: ignore[call-arg,arg-type]
+        ChatAnthropic(model="claude-test", api_key="key", base_url=url, max_retries=0, max_tokens=100)
     )
 
 
 def _langchain_cohere(url: str) -> Client:
     from langchain_cohere import ChatCohere
 
-    return LangChainClient(ChatCohere(model="command-test", cohere_api_key="key", base_url=url))  # type: ignore[call-arg,arg-type]
+    return LangChainClient(ChatCohere(model="command-test", cohere_api_key="key", base_url=url))
 
 
-# --- LlamaIndex ------------------------------------------------------------------------------------
+_STREAMS = {"stream_options": {"include_usage": True}}
 
 
 def _llama_index_openai(url: str) -> Client:
     from llama_index.llms.openai import OpenAI
 
-    streams = {"stream_options": {"include_usage": True}}
     return LlamaIndexClient(
-        OpenAI(model="gpt-4o", api_key="key", api_base=f"{url}/v1", max_retries=0, additional_kwargs=streams)
+        OpenAI(model="gpt-4o", api_key="key", api_base=f"{url}/v1", max_retries=0, additional_kwargs=_STREAMS)
     )
 
 
 def _llama_index_like(url: str) -> Client:
     from llama_index.llms.openai_like import OpenAILike
 
-    return LlamaIndexClient(
-        OpenAILike(
-            model="gpt-test",
-            api_key="key",
-            api_base=f"{url}/v1",
-            max_retries=0,
-            is_chat_model=True,
-            is_function_calling_model=True,
-            additional_kwargs={"stream_options": {"include_usage": True}},
-        )
-    )
+    kind: Any = {"is_chat_model": True, "is_function_calling_model": True, "additional_kwargs": _STREAMS}
+    return LlamaIndexClient(OpenAILike(model="gpt-test", api_key="key", api_base=f"{url}/v1", max_retries=0, **kind))
 
 
 def _llama_index_responses(url: str) -> Client:
@@ -243,101 +221,25 @@ def _llama_index_cohere(url: str) -> Client:
 
 _MODEL = "gen_ai.response.model"
 _ID = "gen_ai.response.id"
+_OPENAI: Any = {"error": "OpenAIRateLimitError", "error_of_500": "OpenAIAPIError"}
+_RESPONSES: Any = {"reason_of_cut": "max_output_tokens", "reason_of_call": "stop", "reasons": True}
+_ANTHROPIC: Any = {"reason": "end_turn", "reason_of_cut": "max_tokens", "reason_of_call": "tool_use", "reasons": True}
+_COHERE: Any = {"reason": "COMPLETE", "reason_of_cut": "MAX_TOKENS", "lacks": frozenset({_MODEL})}
 CASES = (
-    Case(
-        "openai",
-        "langchain",
-        _langchain_openai,
-        "openai",
-        "gpt-test",
-        hears=True,
-        lacks_in_streams=frozenset({_ID}),
-        error="OpenAIRateLimitError",
-        error_of_500="OpenAIAPIError",
-    ),
-    Case(
-        "openai-responses",
-        "langchain",
-        _langchain_responses,
-        "openai",
-        "gpt-test",
-        reason_of_cut="max_output_tokens",
-        reason_of_call="stop",
-        reasons=True,
-        error="OpenAIRateLimitError",
-        error_of_500="OpenAIAPIError",
-    ),
-    Case(
-        "anthropic",
-        "langchain",
-        _langchain_anthropic,
-        "anthropic",
-        "claude-test",
-        reason="end_turn",
-        reason_of_cut="max_tokens",
-        reason_of_call="tool_use",
-        writes_cache=True,
-        reasons=True,
-        lacks_in_streams=frozenset({_ID}),
-        error="AnthropicRateLimitError",
-        error_of_500="AnthropicAPIError",
-    ),
-    Case(
-        "cohere",
-        "langchain",
-        _langchain_cohere,
-        "cohere",
-        "command-test",
-        reason="COMPLETE",
-        reason_of_cut="MAX_TOKENS",
-        reason_of_call="TOOL_CALL",
-        reads_cache=False,
-        reasons=True,
-        billed_in_streams=15,
-        # The pieces of a streamed call become calls of their own.
-        fails=frozenset({"stream_tool"}),
-        lacks=frozenset({_MODEL}),
-        lacks_in_streams=frozenset({_ID}),
-        error="TooManyRequestsError",
-    ),
+    Case("openai", "langchain", _langchain_openai, "openai", "gpt-test", hears=True, **_OPENAI,
+         lacks_in_streams=frozenset({_ID})),
+    Case("openai-responses", "langchain", _langchain_responses, "openai", "gpt-test", **_OPENAI, **_RESPONSES),
+    Case("anthropic", "langchain", _langchain_anthropic, "anthropic", "claude-test", **_ANTHROPIC, writes_cache=True,
+         lacks_in_streams=frozenset({_ID}), error="AnthropicRateLimitError", error_of_500="AnthropicAPIError"),
+    # The pieces of a streamed call become calls of their own.
+    Case("cohere", "langchain", _langchain_cohere, "cohere", "command-test", **_COHERE, error="TooManyRequestsError",
+         reason_of_call="TOOL_CALL", reads_cache=False, reasons=True, billed_in_streams=15,
+         fails=frozenset({"stream_tool"}), lacks_in_streams=frozenset({_ID})),
     Case("openai", "llama_index", _llama_index_openai, "openai", "gpt-4o", hears=True),
     Case("openai-like", "llama_index", _llama_index_like, None, "gpt-test", hears=True),
-    Case(
-        "openai-responses",
-        "llama_index",
-        _llama_index_responses,
-        "openai",
-        "gpt-4o",
-        reason_of_cut="max_output_tokens",
-        reason_of_call="stop",
-        reasons=True,
-    ),
-    Case(
-        "anthropic",
-        "llama_index",
-        _llama_index_anthropic,
-        "anthropic",
-        "claude-3-7-sonnet-latest",
-        reason="end_turn",
-        reason_of_cut="max_tokens",
-        reason_of_call="tool_use",
-        writes_cache=True,
-        reasons=True,
-        images=("inline",),
-        lacks_in_streams=frozenset({_MODEL, _ID}),
-    ),
-    Case(
-        "cohere",
-        "llama_index",
-        _llama_index_cohere,
-        "cohere",
-        "command-r",
-        reason="COMPLETE",
-        reason_of_cut="MAX_TOKENS",
-        reason_of_call="COMPLETE",
-        images=(),
-        fails=frozenset({"stream_async", "stream_tool"}),
-        lacks=frozenset({_MODEL}),
-        error="TooManyRequestsError",
-    ),
-)
+    Case("openai-responses", "llama_index", _llama_index_responses, "openai", "gpt-4o", **_RESPONSES),
+    Case("anthropic", "llama_index", _llama_index_anthropic, "anthropic", "claude-3-7-sonnet-latest", **_ANTHROPIC,
+         writes_cache=True, images=("inline",), lacks_in_streams=frozenset({_MODEL, _ID})),
+    Case("cohere", "llama_index", _llama_index_cohere, "cohere", "command-r", **_COHERE, error="TooManyRequestsError",
+         reason_of_call="COMPLETE", images=(), fails=frozenset({"stream_async", "stream_tool"})),
+)  # fmt: skip

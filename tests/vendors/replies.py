@@ -54,22 +54,14 @@ class Reply:
         return [word if i == 0 else f" {word}" for i, word in enumerate(words)] if self.text else []
 
 
-# --- OpenAI: chat completions ----------------------------------------------------------------------
-
-
 def _openai_usage(usage: Usage) -> Json:
+    predicted = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
+    said = {"reasoning_tokens": usage.reasoning, "audio_tokens": usage.audio_output, **predicted}
     return {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
+        "prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.input + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cache_read, "audio_tokens": usage.audio_input},
-        "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning,
-            "audio_tokens": usage.audio_output,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
+        "completion_tokens_details": said,
+    }  # fmt: skip
 
 
 def _openai_reason(reply: Reply) -> str:
@@ -113,9 +105,6 @@ def openai_chat_stream(reply: Reply, request: Json) -> Iterator[tuple[None, Json
     yield None, "[DONE]"
 
 
-# --- OpenAI: responses -----------------------------------------------------------------------------
-
-
 def openai_response(reply: Reply) -> Json:
     """The body of `POST /v1/responses`."""
     usage = reply.usage
@@ -126,10 +115,8 @@ def openai_response(reply: Reply) -> Json:
         "instructions": None, "metadata": {}, "model": reply.model, "output": _response_items(reply),
         "parallel_tool_calls": True, "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,
         "usage": {
-            "input_tokens": usage.input,
-            "input_tokens_details": {"cached_tokens": usage.cache_read},
-            "output_tokens": usage.output,
-            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+            "input_tokens": usage.input, "input_tokens_details": {"cached_tokens": usage.cache_read},
+            "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": usage.reasoning},
             "total_tokens": usage.input + usage.output,
         },
     }  # fmt: skip
@@ -138,23 +125,14 @@ def openai_response(reply: Reply) -> Json:
 def _response_items(reply: Reply) -> list[Json]:
     items: list[Json] = []
     if reply.reasoning:
-        items.append(
-            {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": reply.reasoning}]}
-        )
+        summary = [{"type": "summary_text", "text": reply.reasoning}]
+        items.append({"id": "rs_1", "type": "reasoning", "summary": summary})
     if reply.text:
         content = [{"type": "output_text", "text": reply.text, "annotations": []}]
         items.append({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content})
     for call in reply.calls:
-        items.append(
-            {
-                "id": f"fc_{call.id}",
-                "type": "function_call",
-                "status": "completed",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": json.dumps(call.arguments),
-            }
-        )
+        function = {"call_id": call.id, "name": call.name, "arguments": json.dumps(call.arguments)}
+        items.append({"id": f"fc_{call.id}", "type": "function_call", "status": "completed", **function})
     return items
 
 
@@ -203,18 +181,13 @@ def _response_deltas(reply: Reply, item: Json, place: Json) -> list[Json]:
     ]
 
 
-# --- Anthropic -------------------------------------------------------------------------------------
-
-
 def _anthropic_usage(usage: Usage) -> Json:
     """Anthropic counts what the cache gave and took beside the input tokens, not among them."""
     return {
-        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write, "output_tokens": usage.output,
+        "cache_creation_input_tokens": usage.cache_write, "cache_read_input_tokens": usage.cache_read,
         "service_tier": "standard",
-    }
+    }  # fmt: skip
 
 
 def _anthropic_blocks(reply: Reply) -> list[Json]:
@@ -273,9 +246,6 @@ def _anthropic_deltas(reply: Reply, block: Json) -> list[Json]:
     return [{"type": "input_json_delta", "partial_json": part} for part in (text[:5], text[5:])]
 
 
-# --- Cohere ----------------------------------------------------------------------------------------
-
-
 def _cohere_reason(reply: Reply, calls: str) -> str:
     return "MAX_TOKENS" if reply.is_cut else calls if reply.calls else "COMPLETE"
 
@@ -321,12 +291,8 @@ def cohere_chat_v2(reply: Reply) -> Json:
         message["content"].append({"type": "text", "text": reply.text})
     if reply.calls:
         message |= {"tool_calls": [_openai_call(call) for call in reply.calls], "tool_plan": "I will search."}
-    return {
-        "id": reply.id,
-        "message": message,
-        "finish_reason": _cohere_reason(reply, "TOOL_CALL"),
-        "usage": _cohere_usage(reply.usage),
-    }
+    reason = _cohere_reason(reply, "TOOL_CALL")
+    return {"id": reply.id, "message": message, "finish_reason": reason, "usage": _cohere_usage(reply.usage)}
 
 
 def cohere_chat_v2_stream(reply: Reply, _: Json) -> Iterator[tuple[str, Json]]:
@@ -353,9 +319,6 @@ def cohere_chat_v2_stream(reply: Reply, _: Json) -> Iterator[tuple[str, Json]]:
     events.append({"type": "message-end", "delta": end})
     for event in events:
         yield event["type"], event
-
-
-# --- errors ----------------------------------------------------------------------------------------
 
 
 def error(path: str, status: int) -> Json:

@@ -53,20 +53,18 @@ def test_example_runs(vendors: Vendors, tmp_path: Path) -> None:
     assert "gen_ai.evaluation.groundedness.score" in by_name["invoke_workflow manual"]
 
 
-def ask_plainly(client: openai.OpenAI) -> str:
-    @ragtrace.generation
-    def ask(messages: Any, model: str) -> Any:
-        return client.chat.completions.create(model=model, messages=messages)
+STREAMED: Any = {"stream": True, "stream_options": {"include_usage": True}}
 
+
+def ask_plainly(client: openai.OpenAI) -> str:
+    ask = ragtrace.generation(lambda messages, model: client.chat.completions.create(model=model, messages=messages))
     return ask(MESSAGES, model="gpt-4o").choices[0].message.content
 
 
 def ask_streaming(client: openai.OpenAI) -> str:
     @ragtrace.generation
     def ask(messages: Any, model: str) -> Any:
-        return client.chat.completions.create(
-            model=model, messages=messages, stream=True, stream_options={"include_usage": True}
-        )
+        return client.chat.completions.create(model=model, messages=messages, **STREAMED)
 
     stream = ask(MESSAGES, model="gpt-4o")
     assert isinstance(stream, openai.Stream)
@@ -75,10 +73,7 @@ def ask_streaming(client: openai.OpenAI) -> str:
 
 
 def ask_responses(client: openai.OpenAI) -> str:
-    @ragtrace.generation
-    def ask(messages: Any, model: str) -> Any:
-        return client.responses.create(model=model, input=messages)
-
+    ask = ragtrace.generation(lambda messages, model: client.responses.create(model=model, input=messages))
     return ask(MESSAGES, model="gpt-4o").output_text
 
 
@@ -95,9 +90,7 @@ def ask_asynchronously(client: openai.OpenAI) -> str:
     @ragtrace.generation
     async def ask(messages: Any, model: str) -> Any:
         async with openai.AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0) as asynchronous:
-            stream = await asynchronous.chat.completions.create(
-                model=model, messages=messages, stream=True, stream_options={"include_usage": True}
-            )
+            stream = await asynchronous.chat.completions.create(model=model, messages=messages, **STREAMED)
             async for chunk in stream:
                 yield chunk
 
@@ -108,11 +101,7 @@ def ask_asynchronously(client: openai.OpenAI) -> str:
     return asyncio.run(read())
 
 
-@pytest.mark.parametrize(
-    "way",
-    [ask_plainly, ask_streaming, ask_responses, stream_responses, ask_asynchronously],
-    ids=lambda way: way.__name__,
-)
+@pytest.mark.parametrize("way", [ask_plainly, ask_streaming, ask_responses, stream_responses, ask_asynchronously])
 def test_replies_of_the_client(by_hand: Recorded, vendors: Vendors, way: Any) -> None:
     """Answer, model, tokens and finish reason are read from what the client returns, plain and streamed."""
     vendors.answers(ANSWER)

@@ -32,9 +32,13 @@ class Clients:
         self.async_anthropic = anthropic.AsyncAnthropic(api_key="key", base_url=url, max_retries=0)
 
 
+def recorded_call(call: Callable[..., Any], **options: Any) -> Any:
+    """What a client's function returns for the question, recorded by hand."""
+    return ragtrace.generation(lambda messages: call(model="m", messages=messages, **options))(MESSAGES)
+
+
 def stream_chat(clients: Clients) -> Any:
-    ask = ragtrace.generation(lambda messages: clients.openai.chat.completions.stream(model="m", messages=messages))
-    with ask(MESSAGES) as stream:
+    with recorded_call(clients.openai.chat.completions.stream) as stream:
         return stream.get_final_completion().choices[0].message.content
 
 
@@ -45,42 +49,30 @@ def stream_responses(clients: Clients) -> Any:
 
 
 def stream_messages(clients: Clients) -> Any:
-    ask = ragtrace.generation(
-        lambda messages: clients.anthropic.messages.stream(model="m", max_tokens=9, messages=messages)
-    )
-    with ask(MESSAGES) as stream:
+    with recorded_call(clients.anthropic.messages.stream, max_tokens=9) as stream:
         return "".join(stream.text_stream)
 
 
 def stream_chat_async(clients: Clients) -> Any:
-    ask = ragtrace.generation(
-        lambda messages: clients.async_openai.chat.completions.stream(model="m", messages=messages)
-    )
-
     async def read() -> str:
-        async with clients.async_openai, ask(MESSAGES) as stream:
+        async with clients.async_openai, recorded_call(clients.async_openai.chat.completions.stream) as stream:
             return "".join([event.delta async for event in stream if event.type == "content.delta"])
 
     return asyncio.run(read())
 
 
 def stream_messages_async(clients: Clients) -> Any:
-    ask = ragtrace.generation(
-        lambda messages: clients.async_anthropic.messages.stream(model="m", max_tokens=9, messages=messages)
-    )
-
     async def read() -> str:
-        async with clients.async_anthropic, ask(MESSAGES) as stream:
+        streaming = clients.async_anthropic.messages.stream
+        async with clients.async_anthropic, recorded_call(streaming, max_tokens=9) as stream:
             return await stream.get_final_text()
 
     return asyncio.run(read())
 
 
 def raw_reply(clients: Clients) -> Any:
-    ask = ragtrace.generation(
-        lambda messages: clients.openai.chat.completions.with_raw_response.create(model="m", messages=messages)
-    )
-    return ask(MESSAGES).parse().choices[0].message.content
+    reply = recorded_call(clients.openai.chat.completions.with_raw_response.create)
+    return reply.parse().choices[0].message.content
 
 
 @pytest.mark.parametrize(
@@ -99,11 +91,8 @@ def test_helpers_of_the_clients(ask: Callable[[Clients], Any], by_hand: Recorded
 def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
     """What was read before the application left is the answer, and the request is cancelled."""
     vendors.answers(Reply(ANSWER))
-    clients = Clients(vendors.url)
-    ask = ragtrace.generation(
-        lambda messages: clients.anthropic.messages.stream(model="m", max_tokens=9, messages=messages)
-    )
-    with pytest.raises(KeyError), ask(MESSAGES) as stream:  # noqa: PT012 the application's own statements
+    streaming = Clients(vendors.url).anthropic.messages.stream
+    with pytest.raises(KeyError), recorded_call(streaming, max_tokens=9) as stream:  # noqa: PT012 the application's
         next(stream.text_stream)
         raise KeyError
     assert reaper.settle(10)
@@ -114,9 +103,8 @@ def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> N
 def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
     """The vendor's error reaches the application, and is the request's."""
     vendors.answers(Reply(status=500))
-    clients = Clients(vendors.url)
-    ask = ragtrace.generation(lambda messages: clients.openai.chat.completions.stream(model="m", messages=messages))
-    with pytest.raises(openai.InternalServerError), ask(MESSAGES):
+    streaming = Clients(vendors.url).openai.chat.completions.stream
+    with pytest.raises(openai.InternalServerError), recorded_call(streaming):
         pass
     (trace,) = by_hand.traces
     assert trace.error == "InternalServerError"
@@ -125,8 +113,7 @@ def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> No
 def test_a_raw_reply_that_the_application_streams(by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
     """A reply that has not been read yet is left to the application: the request has no answer."""
     vendors.answers(Reply(ANSWER))
-    raw = Clients(vendors.url).openai.chat.completions.with_raw_response
-    ask = ragtrace.generation(lambda messages: raw.create(model="m", messages=messages, stream=True))
-    assert len([*ask(MESSAGES).parse()]) > 1
+    create = Clients(vendors.url).openai.chat.completions.with_raw_response.create
+    assert len([*recorded_call(create, stream=True).parse()]) > 1
     (trace,) = by_hand.traces
     assert trace.answer == ""
