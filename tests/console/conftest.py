@@ -68,6 +68,11 @@ class Console:
         """A user with the usual password."""
         accounts.add(self.store, name, role, PASSWORD)
 
+    def user(self, name: str) -> int:
+        """The id of a user."""
+        with self.store.reading() as connection:
+            return accounts.find(connection, name).id
+
     def signed_in(self, name: str, **options: Any) -> TestClient:
         """A browser in which that user is signed in, and whose requests carry the CSRF token."""
         browser = self.stranger(**options)
@@ -126,17 +131,12 @@ def evil_evaluation(number: int = 0) -> Evaluation:
     begin, own = answer.index("It is not so"), chunk.index("It is not so")
     evidence = Evidence(begin, begin + 13, "unsupported", 0.1, "d0", 0, own, own + 13)
     source = {"source": f"javascript:alert('{number}')", "title": EVIL, "owner": mail, EVIL: EVIL}
+    app = EVIL[:100]
     trace = make_trace(
-        query=f"{EVIL} I am {mail}, what of {iban}?",
+        query=f"{EVIL} I am {mail}, what of {iban}?", answer=answer,
         documents=[Document("d0", chunk, 0.9, source), Document(EVIL, "plain", None, {"url": "https://example.org/a"})],
-        answer=answer,
-        trace_id=int(TRACE, 16) + number,
-        span_id=number + 1,
-        started=STARTED + number,
-        duration=1.5,
-        facts=Facts(
-            app=EVIL[:100], model=EVIL[:100], user_id=mail, session_id=EVIL, tags=(f"phone {phone}",), tenant=mail,
-        ),
+        trace_id=int(TRACE, 16) + number, span_id=number + 1, started=STARTED + number, duration=1.5,
+        facts=Facts(app=app, model=app, user_id=mail, session_id=EVIL, tags=(f"phone {phone}",), tenant=mail),
     )  # fmt: skip
     score = Score("faithfulness", 0.2, "fail", f"{EVIL} says {mail}", evidence=(evidence,), version="1", method="model")
     return Evaluation(trace, (score,), cause="generation")

@@ -42,13 +42,10 @@ class Provider:
         @app.get("/.well-known/openid-configuration")
         def description() -> dict[str, Any]:
             return {
-                "issuer": self.wrong.get("described", self.issuer),
-                "authorization_endpoint": self.issuer + "/authorize",
-                "token_endpoint": self.issuer + "/token",
-                "jwks_uri": self.issuer + "/keys",
-                "id_token_signing_alg_values_supported": self.algorithms,
-                "code_challenge_methods_supported": ["S256"],
-            }
+                "issuer": self.wrong.get("described", self.issuer), "jwks_uri": self.issuer + "/keys",
+                "authorization_endpoint": self.issuer + "/authorize", "token_endpoint": self.issuer + "/token",
+                "id_token_signing_alg_values_supported": self.algorithms, "code_challenge_methods_supported": ["S256"],
+            }  # fmt: skip
 
         @app.get("/keys")
         def keys() -> dict[str, Any]:
@@ -57,9 +54,8 @@ class Provider:
         @app.get("/authorize")
         def authorize(request: Request) -> RedirectResponse:
             asked = dict(request.query_params)
-            if asked["client_id"] != CLIENT or asked["response_type"] != "code":
-                raise HTTPException(400)
-            if asked.get("code_challenge_method") != "S256" or "openid" not in asked["scope"].split():
+            expected = {"client_id": CLIENT, "response_type": "code", "code_challenge_method": "S256"}
+            if not expected.items() <= asked.items() or "openid" not in asked["scope"].split():
                 raise HTTPException(400)
             if len(asked["state"]) < 20 or len(asked["nonce"]) < 20 or len(asked["code_challenge"]) != 43:
                 raise HTTPException(400)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 from ragtrace.base.model_prices import ModelUsage
 from ragtrace.console import accounts
-from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
-from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.review.queue import Policy, fill, next_task, submit
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
@@ -50,40 +45,25 @@ CHUNKS = (
 def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
     """A log with sentences, evidence, spans and scores."""
     started = time.time() - 60.0 * number - 5
-    facts = {
-        "app": ("shop", "helpdesk")[number % 2],
-        "env": "prod",
-        "model": ("small", "large")[number % 3 == 0],
-        "prompt_version": f"v{number % 2 + 7}",
-        "user_id": f"user-{number}",
-        "session_id": f"session-{number}",
-        "input_tokens": 700,
-        "output_tokens": 40,
-        "usage": {"small": ModelUsage(700, 40, cost=0.01)},
-        "spans": (
-            {"name": "answer", "operation": "chain", "start": started, "duration": 2.0, "parent": None},
-            {"name": "search", "operation": "retrieval", "start": started + 0.1, "duration": 0.4, "parent": 0},
-            {"name": "chat", "operation": "chat", "start": started + 0.5, "duration": 1.4, "parent": 0,
-             "model": "small", "input_tokens": 700, "output_tokens": 40, "error": None},
-        ),
-    }  # fmt: skip
-    documents = tuple(
-        Document(f"doc-{i}", text, 0.9 - i / 10, {"source": GOOD_URL, "topic": "returns"})
-        for i, text in enumerate(CHUNKS)
-    )
+    spans = (
+        {"name": "answer", "operation": "chain", "start": started, "duration": 2.0, "parent": None},
+        {"name": "search", "operation": "retrieval", "start": started + 0.1, "duration": 0.4, "parent": 0},
+        {"name": "chat", "operation": "chat", "start": started + 0.5, "duration": 1.4, "parent": 0,
+         "model": "small", "input_tokens": 700, "output_tokens": 40, "error": None},
+    )  # fmt: skip
+    facts = Facts(
+        app=("shop", "helpdesk")[number % 2], env="prod", model=("small", "large")[number % 3 == 0],
+        prompt_version=f"v{number % 2 + 7}", user_id=f"user-{number}", session_id=f"session-{number}",
+        input_tokens=700, output_tokens=40, usage={"small": ModelUsage(700, 40, cost=0.01)}, spans=spans,
+    )  # fmt: skip
+    metadata = {"source": GOOD_URL, "topic": "returns"}
+    documents = tuple(Document(f"doc-{i}", text, 0.9 - i / 10, metadata) for i, text in enumerate(CHUNKS))
     fields: dict[str, object] = {
-        "trace_id": random.Random(number).getrandbits(128),
-        "span_id": number + 1,
-        "query": f"How long may I return parcel {number}?",
-        "documents": documents,
-        "answer": ANSWER,
-        "started": started,
-        "duration": 2.0,
-        "sampling_probability": 0.5,
-        "facts": Facts(**facts),  # type: ignore[arg-type]
-    }
-    fields.update(more)
-    trace = Trace(**fields)  # type: ignore[arg-type]
+        "trace_id": random.Random(number).getrandbits(128), "span_id": number + 1, "documents": documents,
+        "query": f"How long may I return parcel {number}?", "answer": ANSWER, "started": started, "duration": 2.0,
+        "sampling_probability": 0.5, "facts": facts,
+    }  # fmt: skip
+    trace = Trace(**(fields | more))  # type: ignore[arg-type]
     evidence = (
         Evidence(0, 36, "supported", 0.97, "doc-0", 0, 0, 56),
         Evidence(37, 64, "contradicted", 0.03, "doc-1", 1, 0, 19),
@@ -127,13 +107,11 @@ def hostile(number: int, text: str, url: str) -> Evaluation:
     return Evaluation(made.trace, (first, *made.scores[1:], named), cause="unsupported")
 
 
-def evaluations(count: int = 40, seed: int = 1) -> list[Evaluation]:
+def evaluations(count: int) -> list[Evaluation]:
     """Logs of the last hour, among them all the attacks."""
-    chance = random.Random(seed)
+    chance = random.Random(1)
     made = [evaluation(n, round(chance.random(), 3)) for n in range(count)]
-    for n, text in enumerate(ATTACKS):
-        made.append(hostile(1_000 + n, text, URLS[n % len(URLS)]))
-    return made
+    return [*made, *(hostile(1_000 + n, text, URLS[n % len(URLS)]) for n, text in enumerate(ATTACKS))]
 
 
 def filled(path: Path, count: int = 40, *, reviews: int = 0) -> Store:
@@ -145,9 +123,9 @@ def filled(path: Path, count: int = 40, *, reviews: int = 0) -> Store:
     return store
 
 
-def review_some(store: Store, count: int, seed: int = 2) -> None:
+def review_some(store: Store, count: int) -> None:
     """Reviews by anna and ben: people fail what scores below 0.5, and err now and then."""
-    chance, now = random.Random(seed), time.time() + 60
+    chance, now = random.Random(2), time.time() + 60
     shares = {"random": 0.5, "worst": 0.2, "threshold": 0.1, "topic": 0.1, "feedback": 0.1}
     fill(store, Policy(quota=200, shares=shares, double=0.4), now)
     people = [accounts.add(store, name, "reviewer").id for name in ("anna", "ben")]
@@ -164,23 +142,3 @@ def review_some(store: Store, count: int, seed: int = 2) -> None:
         )
         said = Review(task.trace_id, verdicts, ATTACKS[n % len(ATTACKS)], ATTACKS[0] if n % 5 == 0 else None)
         submit(store, task, said, people[n % 2], now - n)
-
-
-@contextmanager
-def served(store: Store, settings: ConsoleSettings | None = None) -> Iterator[str]:
-    """The console over a store, on a port of its own; its address."""
-    import uvicorn
-
-    app = create_app(store, settings or ConsoleSettings(trace_url="https://traces.example.org/t/{trace_id}"))
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-    thread = Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        if not thread.is_alive():
-            raise RuntimeError("the console does not start")
-        time.sleep(0.02)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(20)

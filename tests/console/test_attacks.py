@@ -15,13 +15,12 @@ from urllib.parse import quote
 
 import pytest
 from fastapi.routing import APIRoute
-from sqlalchemy import inspect, select
+from sqlalchemy import inspect
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from ragtrace.console import accounts, attempts, audit, guards, tokens
+from ragtrace.console import attempts, audit, guards, tokens
 from ragtrace.console import visible_content as console_content
-from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.review.feedback import add_feedback
@@ -31,8 +30,6 @@ from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Sc
 from ragtrace.testing import make_trace
 from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, STARTED, TRACE, Console, faithfulness
 from tests.row_files import rows, table
-
-# --- another role's routes --------------------------------------------------------------------------------------------
 
 # The least role for every route. A route that is not here fails `test_no_route_is_forgotten`: decide who may use it.
 EVERYBODY, SIGNED_IN, VIEWER, REVIEWER, ADMIN = "everybody", "signed in", "viewer", "reviewer", "admin"
@@ -48,19 +45,13 @@ ROLES["admin"] = (*ROLES["reviewer"], ADMIN)
 NAMES = {"viewer": "vera", "reviewer": "rob", "admin": "ada"}
 
 
-def routes(console: Console) -> Iterator[str]:
+def routes(found: Any) -> Iterator[str]:
     """Every route there is, as METHOD /path."""
-
-    def leaves(found: Any) -> Iterator[APIRoute]:
-        for route in found:
-            if hasattr(route, "original_router"):  # FastAPI's way to include one, of late
-                yield from leaves(route.original_router.routes)
-            elif isinstance(route, APIRoute):
-                yield route
-
-    for route in leaves(console.app.routes):
-        for method in route.methods:
-            yield f"{method} {route.path}"
+    for route in found:
+        if hasattr(route, "original_router"):  # FastAPI's way to include one, of late
+            yield from routes(route.original_router.routes)
+        elif isinstance(route, APIRoute):
+            yield from (f"{method} {route.path}" for method in route.methods)
 
 
 def ask(browser: TestClient, route: str, **options: Any) -> Any:
@@ -73,7 +64,7 @@ def ask(browser: TestClient, route: str, **options: Any) -> Any:
 
 def test_no_route_is_forgotten(console: Console) -> None:
     """Whoever adds a route says in NEEDS who may use it."""
-    assert set(routes(console)) == set(NEEDS)
+    assert set(routes(console.app.routes)) == set(NEEDS)
 
 
 @pytest.mark.parametrize("who", ROLES)
@@ -113,9 +104,6 @@ def test_every_route_is_for_its_scope_alone(evil: Console, scope: str) -> None:
     assert wrong == []
 
 
-# --- CSRF -------------------------------------------------------------------------------------------------------------
-
-
 def changing() -> list[str]:
     return [route for route, needed in NEEDS.items() if not route.startswith(("GET", "HEAD")) and needed != EVERYBODY]
 
@@ -135,34 +123,17 @@ def test_nothing_changes_without_the_sessions_token(evil: Console) -> None:
     assert browser.get("/api/me").status_code == 200, "nobody was logged out"
 
 
-def test_a_form_with_the_token_is_taken(console: Console) -> None:
-    """In the field `csrf` of a form, and in the header."""
-    browser = console.signed_in("rob")
-    token = browser.headers.pop("x-csrf-token")
-    assert browser.post("/views", data={"name": "a", "query": "q=1", "csrf": token}).status_code == 303
-    assert (
-        browser.post("/api/views", json={"name": "b", "query": ""}, headers={"x-csrf-token": token}).status_code == 201
-    )
-    assert browser.post("/logout", data={"csrf": token}).status_code == 303
-
-
 @pytest.mark.parametrize(
     "headers",
     [
-        {"origin": "https://evil.example"},
-        {"origin": "null"},
-        {"origin": "http://127.0.0.1:8401"},
-        {"origin": "https://127.0.0.1:8400"},
-        {"origin": "http://127.0.0.1:8400.evil.example"},
-        {"origin": "http://["},
-        {"origin": ""},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
+        {"origin": "https://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:8401"},
+        {"origin": "https://127.0.0.1:8400"}, {"origin": "http://127.0.0.1:8400.evil.example"}, {"origin": "http://["},
+        {"origin": ""}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "cross-site", "origin": ADDRESS},
         {"sec-fetch-site": "cross-site", "authorization": "Basic cm9iOng="},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_other_sites_change_nothing_even_with_the_token(console: Console, headers: dict[str, str]) -> None:
     """The login form included: nobody is signed in as somebody else by a page elsewhere."""
     browser = console.signed_in("ada")
@@ -191,22 +162,16 @@ def test_no_answer_lets_other_sites_read(console: Console) -> None:
         assert method == "GET" or answer.status_code in (403, 405)
 
 
-# --- sessions ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "planted", ["planted", "a" * 43, "local", "", "x" * 5_000, "ragtrace=a", "'; DROP TABLE users; --"]
 )
 def test_a_planted_cookie_is_never_a_session(console: Console, planted: str) -> None:
     """Session fixation: the id after signing in is a new one, and the planted one stays worthless."""
-    browser = console.stranger()
-    answer = browser.post(
-        "/login", data={"name": "rob", "password": PASSWORD}, headers={"cookie": f"ragtrace={planted}"}
-    )
+    form, headers = {"name": "rob", "password": PASSWORD}, {"cookie": f"ragtrace={planted}"}
+    answer = console.stranger().post("/login", data=form, headers=headers)
     assert answer.status_code == 303
     assert answer.cookies["ragtrace"] != planted
-    other = console.stranger()
-    assert other.get("/api/me", headers={"cookie": f"ragtrace={planted}"}).status_code == 401
+    assert console.stranger().get("/api/me", headers=headers).status_code == 401
 
 
 def test_signing_in_again_ends_the_session_before(console: Console) -> None:
@@ -219,21 +184,14 @@ def test_signing_in_again_ends_the_session_before(console: Console) -> None:
     assert browser.get("/api/me", headers={"cookie": f"ragtrace={before}"}).status_code == 401
 
 
-# --- what chat logs say -----------------------------------------------------------------------------------------------
-
-
 def test_stored_scripts_are_data(evil: Console) -> None:
-    """Script in query, answer, chunk, metadata, user, model, explanation and source comes back as JSON that no browser
-    runs: its type is JSON, nosniff, and the policy allows no script but our files."""
+    """Script in any field comes back as JSON that no browser runs: its type is JSON, it has the headers of all answers
+    (nosniff, and a policy that allows no script but our files)."""
     browser = evil.signed_in("rob")
     for path in (f"/api/traces/{TRACE}", "/api/traces", f"/api/traces/{TRACE}/scores", "/api/choices"):
         answer = browser.get(path)
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        policy = answer.headers["content-security-policy"]
-        assert "script-src 'self';" in policy
-        assert "unsafe" not in policy
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+        assert guards.HEADERS.items() <= {name.title(): value for name, value in answer.headers.items()}.items()
         assert EVIL[:20] in json.dumps(answer.json(), ensure_ascii=False).replace('\\"', '"')
     stored = browser.get(f"/api/traces/{TRACE}").json()
     assert stored["documents"][0]["metadata"]["source"].startswith("javascript:"), "it is kept as it was"
@@ -241,10 +199,7 @@ def test_stored_scripts_are_data(evil: Console) -> None:
 
 def test_pages_hold_no_script_from_chat_logs(evil: Console) -> None:
     """Every page that can show the evil trace has no tag, event handler or address of its making, in any quoting."""
-    with evil.store.reading() as connection:
-        trace = connection.scalar(select(schema.traces.c.id).where(schema.traces.c.trace_id == TRACE))
-    said = Review(TRACE, (Verdict("faithfulness", "fail"),), EVIL, EVIL)
-    submit(evil.store, int(trace), said, accounts.find(evil.store.engine.connect(), "rob").id)
+    submit(evil.store, TRACE, Review(TRACE, (Verdict("faithfulness", "fail"),), EVIL, EVIL), evil.user("rob"))
     browser = evil.signed_in("ada")
     browser.post("/views", data={"name": EVIL, "query": "q=1"})
     paths = [path for method, path in (route.split() for route in NEEDS) if method == "GET" and "/api/" not in path]
@@ -264,12 +219,10 @@ def test_pages_hold_no_script_from_chat_logs(evil: Console) -> None:
 
 
 def test_who_sees_no_personal_data_sees_none(evil: Console) -> None:
-    """For viewers all of it is masked, in lists, traces, scores and pages; for reviewers none of it, unless the console
-    is told otherwise."""
+    """For viewers all of it is masked; for reviewers none of it, unless the console is told otherwise."""
     paths = (f"/api/traces/{TRACE}", "/api/traces", f"/api/traces/{TRACE}/scores", "/traces", f"/traces/{TRACE}")
     viewer, reviewer = evil.signed_in("vera"), evil.signed_in("rob")
-    strict = evil.with_settings(unmasked_roles=frozenset({"admin"}))
-    rob = strict.signed_in("rob")
+    rob = evil.with_settings(unmasked_roles=frozenset({"admin"})).signed_in("rob")
     for path in paths:
         seen = viewer.get(path).text + rob.get(path).text
         for secret in (*SECRETS, "jane.doe", "0532 0130", "2345678"):
@@ -293,31 +246,19 @@ def marked(field: str) -> str:
 
 def marked_evaluation() -> Evaluation:
     """A request with an address in every field that holds content or names a person."""
-    chunk = Document(
-        marked("chunk_id"),
-        f"See {marked('chunk')}.",
-        0.5,
-        {"owner": marked("metadata"), marked("metadata_key"): 1, "deep": {"list": [marked("deep_metadata")]}},
-    )
+    metadata = {"owner": marked("metadata"), marked("metadata_key"): 1, "deep": {"list": [marked("deep_metadata")]}}
     facts = Facts(
-        user_id=marked("user_id"),
-        session_id=marked("session_id"),
-        name=marked("name"),
-        tags=(marked("tag"),),
+        user_id=marked("user_id"), session_id=marked("session_id"), name=marked("name"), tags=(marked("tag"),),
         steps=({"tool": "search", "args": marked("step")},),
         spans=({"name": marked("span"), "duration": 1.0, "error": marked("span_error")},),
-    )
+    )  # fmt: skip
     trace = make_trace(
-        query=f"Who is {marked('query')}?",
-        answer=f"It is {marked('answer')}.",
-        documents=[chunk],
-        reference=f"It is {marked('reference')}.",
-        error=f"not allowed for {marked('error')}",
+        query=f"Who is {marked('query')}?", answer=f"It is {marked('answer')}.",
+        documents=[Document(marked("chunk_id"), f"See {marked('chunk')}.", 0.5, metadata)],
+        reference=f"It is {marked('reference')}.", error=f"not allowed for {marked('error')}",
         attributes={"note": marked("attribute"), "user_name": "Jane " + marked("user_name")},
-        trace_id=int(TRACE, 16),
-        started=STARTED,
-        facts=facts,
-    )
+        trace_id=int(TRACE, 16), started=STARTED, facts=facts,
+    )  # fmt: skip
     evidence = Evidence(0, 5, "unsupported", 0.1, marked("evidence"), 0, 0, 3)
     score = Score("faithfulness", 0.2, "fail", f"{marked('explanation')} is not there", evidence=(evidence,))
     return Evaluation(trace, (score,), cause="generation")
@@ -329,20 +270,16 @@ def marked_console(console: Console) -> Console:
     store = console.store
     store.write([marked_evaluation()], [faithfulness])
     add_feedback(store, Feedback(TRACE, -1, f"{marked('feedback')} is wrong", marked("source")))
-    stored = store.get(TRACE)
-    assert stored is not None
     review = Review(TRACE, (Verdict("faithfulness", "fail"),), marked("comment"), marked("corrected"))
-    with store.reading() as connection:
-        people = [accounts.find(connection, name).id for name in ("rob", "ada")]
-    for person in people:
-        submit(store, stored.id, review, person)
+    for name in ("rob", "ada"):
+        submit(store, TRACE, review, console.user(name))
     view = {"name": marked("view"), "query": f"q={marked('view_query')}"}
     assert console.signed_in("rob").post("/api/views", json=view).status_code == 201
     return console
 
 
-def bodies(browser: TestClient) -> Iterator[tuple[str, str]]:
-    """Each route, and what it gives out, unpacked."""
+def marks(browser: TestClient) -> Iterator[tuple[str, set[str]]]:
+    """Each route, and the fields whose mark is in what it gives out, unpacked."""
     queries = {
         "GET /api/export": ("", "?format=jsonl.gz", "?format=parquet"),
         "GET /review": ("", f"?trace={TRACE}"),
@@ -359,7 +296,7 @@ def bodies(browser: TestClient) -> Iterator[tuple[str, str]]:
         if query.endswith("parquet") and answer.status_code == 200:
             reader = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install pyarrow")
             content = json.dumps(reader.read_table(io.BytesIO(content)).to_pylist(), default=str).encode()
-        yield route + query, content.decode()
+        yield route + query, set(re.findall(re.escape(MARK) + r"\.(\w+)", content.decode()))
 
 
 @pytest.mark.parametrize("name", ["vera", "rob", "ada"])
@@ -367,20 +304,12 @@ def test_no_route_gives_personal_data_to_a_role_that_may_not_read_it(marked_cons
     """Whatever the field and the route: a role that may not read personal data never receives it, even an admin."""
     own = {"rob": {"view", "view_query"}}.get(name, set())
     strict = marked_console.with_settings(unmasked_roles=frozenset())
-    leaks = {}
-    for path, body in bodies(strict.signed_in(name)):
-        fields = set(re.findall(re.escape(MARK) + r"\.(\w+)", body)) - own
-        if fields:
-            leaks[path] = fields
-    assert leaks == {}
+    assert {path: fields - own for path, fields in marks(strict.signed_in(name)) if fields - own} == {}
 
 
 def test_each_marked_field_is_shown_to_a_role_that_may_read_it(marked_console: Console) -> None:
     """The walk of the test above sees each field: an admin receives all of them but another person's view."""
-    fields: set[str] = set()
-    for _, body in bodies(marked_console.signed_in("ada")):
-        fields.update(re.findall(re.escape(MARK) + r"\.(\w+)", body))
-    assert fields == {
+    assert set().union(*(fields for _, fields in marks(marked_console.signed_in("ada")))) == {
         "chunk_id", "chunk", "metadata", "metadata_key", "deep_metadata", "user_id", "session_id", "name", "tag",
         "step", "span", "span_error", "query", "answer", "reference", "error", "attribute", "user_name", "evidence",
         "explanation", "feedback", "source", "comment", "corrected",
@@ -397,9 +326,8 @@ def test_content_is_read_through_one_door() -> None:
 
 def test_masks_leave_the_evidence_where_it_was(evil: Console) -> None:
     """What a viewer sees marked is the same sentence and the same passage."""
-    viewer, reviewer = evil.signed_in("vera"), evil.signed_in("rob")
-    for browser in (viewer, reviewer):
-        trace = browser.get(f"/api/traces/{TRACE}").json()
+    for name in ("vera", "rob"):
+        trace = evil.signed_in(name).get(f"/api/traces/{TRACE}").json()
         one = trace["scores"][0]["evidence"][0]
         assert trace["answer"][one["start"] : one["end"]] == "It is not so."
         chunk = trace["documents"][one["document_rank"]]["content"]
@@ -419,12 +347,12 @@ def test_masked_roles_cannot_list_a_user_a_session_or_a_tenant(evil: Console, as
 )
 def test_a_word_under_a_mask_finds_nothing(evil: Console, text: str) -> None:
     """Neither rows nor a number of matches nor a cursor tell a masked role that the word is there."""
-    nothing = {"rows": [], "after": None, "total": None}
+    browser = evil.signed_in("vera")
     for limit in ("50", "1"):
-        browser = evil.signed_in("vera")
-        assert browser.get("/api/traces", params={"text": text, "limit": limit}).json() == nothing
-    assert f"/traces/{TRACE}" in evil.signed_in("vera").get("/traces").text
-    assert TRACE not in evil.signed_in("vera").get("/traces", params={"q": text}).text
+        answer = browser.get("/api/traces", params={"text": text, "limit": limit})
+        assert answer.json() == {"rows": [], "after": None, "total": None}
+    assert f"/traces/{TRACE}" in browser.get("/traces").text
+    assert TRACE not in browser.get("/traces", params={"q": text}).text
 
 
 @pytest.mark.parametrize("text", ["account", "BELONGS", '"it is not so"', "alert account"])
@@ -436,9 +364,8 @@ def test_a_word_beside_a_mask_finds_its_trace(evil: Console, text: str) -> None:
 
 def test_searches_in_masked_texts_are_limited(evil: Console) -> None:
     """Words cannot be tried out: after 200 searches a masked role waits; other roles and lists without words do not."""
-    vera, user = evil.signed_in("vera"), None
-    with evil.store.reading() as connection:
-        user = accounts.find(connection, "vera").id
+    vera = evil.signed_in("vera")
+    user = evil.user("vera")
     for _ in range(attempts.MASKED_SEARCHES - 1):
         assert attempts.begin_search(evil.store, user) == 0
     assert vera.get("/api/traces", params={"text": "account"}).status_code == 200
@@ -448,8 +375,6 @@ def test_searches_in_masked_texts_are_limited(evil: Console) -> None:
     assert vera.get("/api/traces").status_code == 200
     assert evil.signed_in("rob").get("/api/traces", params={"text": "account"}).status_code == 200
 
-
-# --- SQL --------------------------------------------------------------------------------------------------------------
 
 INJECTIONS = (
     "' OR '1'='1", "'; DROP TABLE traces; --", '" OR ""="', "%", "' UNION SELECT password FROM users --",
@@ -493,9 +418,6 @@ def test_sql_in_the_filters_of_pages_and_elsewhere(evil: Console) -> None:
     assert browser.get("/api/traces").status_code == 200
 
 
-# --- paths and hosts --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", rows(__file__, "paths_outside"))
 def test_no_path_leads_out(evil: Console, path: str) -> None:
     """Static files, ids and names of exports: nothing but what is meant to be there, and no error of the server."""
@@ -511,23 +433,11 @@ def test_no_path_leads_out(evil: Console, path: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example",
-        "evil.example:8400",
-        "127.0.0.1.evil.example",
-        "localhost.evil.example",
-        "127.0.0.1@evil.example",
-        "192.0.2.1",
-        "[2001:db8::1]",
-        "127.0.0.1:8400/evil",
-        "127.0.0.1 evil",
-        "0.0.0.0",
-        "2130706433",
-        "0x7f.1",
-        "",
-        "x" * 300,
-        "localhost:port",
+        "evil.example", "evil.example:8400", "127.0.0.1.evil.example", "localhost.evil.example",
+        "127.0.0.1@evil.example", "192.0.2.1", "[2001:db8::1]", "127.0.0.1:8400/evil", "127.0.0.1 evil", "0.0.0.0",
+        "2130706433", "0x7f.1", "", "x" * 300, "localhost:port",
     ],
-)
+)  # fmt: skip
 def test_it_does_not_answer_to_other_names(store: Store, host: str) -> None:
     """DNS rebinding, and links built from a made-up Host: 421 without a word of content, also when it is open."""
     answer = Console(store).stranger().get("/api/traces", headers={"host": host})
@@ -543,9 +453,6 @@ def test_the_names_it_answers_to(console: Console) -> None:
     for host in ("logs.example.org", "Logs.Example.org:443", "other:80", "192.0.2.1:8400", "[2001:db8::1]"):
         assert outside.stranger().get("/healthz", headers={"host": host}).status_code == 200, host
     assert outside.stranger().get("/healthz", headers={"host": "third"}).status_code == 421
-
-
-# --- headers, errors, logs --------------------------------------------------------------------------------------------
 
 
 def test_every_answer_has_the_headers(evil: Console) -> None:
@@ -573,8 +480,8 @@ def test_the_policy_allows_no_inline_script_or_style() -> None:
 
 
 def test_errors_say_nothing_of_the_server(evil: Console, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    """What nobody expected is a 500 without traceback or message, on pages and in the API; the log has type and place,
-    not the message, which may quote a chat log."""
+    """What nobody expected is a 500 without traceback or message; the log has type and place, not the message, which
+    may quote a chat log."""
 
     def broken(*_: object) -> None:
         raise RuntimeError("jane.doe@example.org said so")
@@ -584,9 +491,7 @@ def test_errors_say_nothing_of_the_server(evil: Console, monkeypatch: pytest.Mon
     for path in (f"/api/traces/{TRACE}", f"/traces/{TRACE}"):
         answer = browser.get(path)
         assert answer.status_code == 500
-        assert "jane" not in answer.text
-        assert "Traceback" not in answer.text
-        assert "RuntimeError" not in answer.text
+        assert not re.search("jane|Traceback|RuntimeError", answer.text)
     assert "RuntimeError at" in caplog.text
     assert "test_attacks.py" in caplog.text
     assert "jane" not in caplog.text
@@ -615,18 +520,15 @@ def test_a_database_that_is_away_is_503(
 
 def test_mistakes_are_not_echoed(evil: Console) -> None:
     """What was sent and is wrong is named by its place, not repeated."""
-    browser = evil.signed_in("ada")
-    body = {"name": "secret words", "role": "secret words", "password": "secret"}
-    answer = browser.post("/api/users", json=body)
-    assert answer.status_code == 422
-    assert answer.headers["content-type"] == "application/problem+json"
+    browser, json_type = evil.signed_in("ada"), {"content-type": "application/json"}
+    answer = browser.post("/api/users", json=dict.fromkeys(("name", "role"), "secret words") | {"password": "secret"})
+    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
     assert "secret" not in answer.text
     assert {error["where"] for error in answer.json()["errors"]} == {"body.name", "body.role", "body.password"}
-    broken = browser.post("/api/users", content=b'{"name": "secret', headers={"content-type": "application/json"})
+    broken = browser.post("/api/users", content=b'{"name": "secret', headers=json_type)
     assert broken.status_code == 422
     assert "secret" not in broken.text
-    deep = browser.post("/api/users", content=b"[" * 100_000, headers={"content-type": "application/json"})
-    assert deep.status_code in (400, 422)
+    assert browser.post("/api/users", content=b"[" * 100_000, headers=json_type).status_code in (400, 422)
 
 
 def test_no_secret_and_no_content_in_any_log(evil: Console, caplog: pytest.LogCaptureFixture) -> None:
@@ -649,9 +551,6 @@ def test_no_secret_and_no_content_in_any_log(evil: Console, caplog: pytest.LogCa
     for secret in (token, token[3:], "verysecret", PASSWORD, browser.cookies["ragtrace"], evil.csrf(browser), *SECRETS):
         assert secret not in ours
     assert "verysecret" not in str(audit.read(evil.store))
-
-
-# --- too much ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_body_that_says_it_is_too_long_is_not_read(console: Console) -> None:
@@ -684,11 +583,9 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console, monke
         yield from [b" " * 1_000] * count
 
     for path, kind, most in (
-        ("/api/views", "application/json", 10),
-        ("/views", "application/x-www-form-urlencoded", 10),
-        ("/views", "multipart/form-data; boundary=x", 10),
-        ("/api/labels", "application/x-ndjson", 50),
-    ):
+        ("/api/views", "application/json", 10), ("/views", "application/x-www-form-urlencoded", 10),
+        ("/views", "multipart/form-data; boundary=x", 10), ("/api/labels", "application/x-ndjson", 50),
+    ):  # fmt: skip
         headers = {"content-type": kind}
         assert small.post(path, content=parts(most - 1), headers=headers).status_code != 413, path
         assert small.post(path, content=parts(most + 1), headers=headers).status_code == 413, path
@@ -699,23 +596,15 @@ def test_values_have_bounds(evil: Console) -> None:
     browser = evil.signed_in("ada")
     for query in (
         {"limit": 201}, {"limit": 0}, {"limit": "1e3"}, {"text": "x" * 501}, {"app": "x" * 201}, {"since": -1},
-        {"since": "nan"},
-        {"until": "inf"}, {"low": "1e400"}, {"thumbs": 2}, {"label": "maybe"}, {"order": "random"}, {"after": "x" * 61},
-        {"unknown": 1}, {"app": "\x00"}, {"text": "a\x00b"},
+        {"since": "nan"}, {"until": "inf"}, {"low": "1e400"}, {"thumbs": 2}, {"label": "maybe"}, {"order": "random"},
+        {"after": "x" * 61}, {"unknown": 1}, {"app": "\x00"}, {"text": "a\x00b"},
     ):  # fmt: skip
         assert browser.get("/api/traces", params=query).status_code == 422, query
     for body in (
-        {"trace_id": "x", "thumbs": 1},
-        {"trace_id": TRACE.upper(), "thumbs": 1},
-        {"trace_id": TRACE},
-        {"trace_id": TRACE, "comment": "  "},
-        {"trace_id": TRACE, "thumbs": 2},
-        {"trace_id": TRACE, "comment": "x" * 10_001},
-        {"trace_id": TRACE, "comment": "a\x00"},
-        {"trace_id": TRACE, "comment": "\ud800"},
-        {"trace_id": TRACE, "thumbs": 1, "more": 1},
-    ):
-        sent = json.dumps(body).encode()
+        {"trace_id": "x", "thumbs": 1}, {"trace_id": TRACE.upper(), "thumbs": 1}, {}, {"comment": "  "}, {"thumbs": 2},
+        {"comment": "x" * 10_001}, {"comment": "a\x00"}, {"comment": "\ud800"}, {"thumbs": 1, "more": 1},
+    ):  # fmt: skip
+        sent = json.dumps({"trace_id": TRACE, **body}).encode()
         answer = browser.post("/api/feedback", content=sent, headers={"content-type": "application/json"})
         assert answer.status_code == 422, body
     many = {"trace_id": TRACE, "verdicts": {f"e{i}": "pass" for i in range(101)}}
@@ -725,16 +614,11 @@ def test_values_have_bounds(evil: Console) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "form"),
     [
-        ("POST", f"/tokens/{-(10**24)}/revoke", {}),
-        ("GET", f"/audit?before={-(10**24)}", {}),
-        ("POST", f"/views/{10**24}/delete", {}),
-        ("GET", f"/review/next?skip={-(10**24)}", {}),
+        ("POST", f"/tokens/{-(10**24)}/revoke", {}), ("GET", f"/audit?before={-(10**24)}", {}),
+        ("POST", f"/views/{10**24}/delete", {}), ("GET", f"/review/next?skip={-(10**24)}", {}),
         ("POST", "/tokens", {"name": "x", "user": "ada", "scope": "read", "days": "²"}),
     ],
-)
-def test_a_number_that_no_database_takes_is_refused(
-    evil: Console, method: str, path: str, form: dict[str, str]
-) -> None:
+)  # fmt: skip
+def test_a_number_that_no_database_takes_is_refused(evil: Console, method: str, path: str, form: Any) -> None:
     """Ids and numbers of pages have bounds as those of the API have."""
-    browser = evil.signed_in("ada")
-    assert browser.request(method, path, data=form or None).status_code == 422
+    assert evil.signed_in("ada").request(method, path, data=form or None).status_code == 422

@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
+from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.review import dataset_export, named_queues, own_questions, queue
 from ragtrace.console.review.own_questions import Category, OwnQuestion
 from ragtrace.console.topics.grouper import Grouper
-from tests.console.sample_store import ATTACKS, evaluation, filled, served
+from tests.console.conftest import served
+from tests.console.sample_store import ATTACKS, evaluation, filled
 from tests.topics.questions import WordEmbedder
 
 CHROMIUM = shutil.which("chromium")
@@ -51,14 +54,19 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
+def ask(store: Store) -> None:
+    """A question of each kind of one's own."""
+    tone = (Category("friendly", "f"), Category("neutral", "n"), Category("rude", "r"))
+    own_questions.create(store, OwnQuestion("tone", "How is its tone?", "category", "", tone))
+    own_questions.create(store, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
+    own_questions.create(store, OwnQuestion("gap", "What is missing?", "text"))
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     made = filled(tmp_path_factory.mktemp("browser") / "logs.db", reviews=50)
     named_queues.create(made, "prices", filter=Filter(app="shop"), instructions="Compare with the list.")
-    tone = (Category("friendly", "f"), Category("rude"))
-    own_questions.create(made, OwnQuestion("tone", "How is its tone?", "category", "", tone))
-    own_questions.create(made, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
-    own_questions.create(made, OwnQuestion("gap", "What is missing?", "text"))
+    ask(made)
     Grouper(made, embedder=WordEmbedder()).update()
     yield made
     made.close()
@@ -66,7 +74,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(scope="module")
 def url(store: Store) -> Iterator[str]:
-    with served(store) as address:
+    with served(store, ConsoleSettings(trace_url="https://traces.example.org/t/{trace_id}")) as address:
         yield address
 
 
@@ -102,16 +110,29 @@ class Tab:
         assert {asked for asked in self.asked if not asked.startswith(self.own)} <= set()
         assert self.page.evaluate("window.pwned") is None
 
-    def close(self) -> None:
-        self.context.close()
+
+@contextmanager
+def opened(browser: Any, url: str, store: Store, **options: Any) -> Iterator[Tab]:
+    """A tab in which nothing may go wrong."""
+    made = Tab(browser, url, store, **options)
+    yield made
+    made.check()
+    made.context.close()
 
 
 @pytest.fixture
 def tab(browser: Any, url: str, store: Store) -> Iterator[Tab]:
-    made = Tab(browser, url, store)
-    yield made
-    made.check()
-    made.close()
+    with opened(browser, url, store) as made:
+        yield made
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def unfold(page: Any, parts: str = "main details") -> None:
+    page.evaluate(f"document.querySelectorAll('{parts}').forEach((part) => {{ part.open = true; }})")
 
 
 def width(page: Any) -> int:
@@ -130,22 +151,19 @@ def violations(page: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", [*PAGES, GOOD, "/conversation?session=session-3"])
-def test_a_page_is_sound(browser: Any, url: str, store: Store, path: str, theme: str) -> None:
-    """In both themes and widths: no console error, no violation of the policy, nothing wider than the window, nothing
-    serious for axe-core, folded parts open or not."""
-    tab = Tab(browser, url, store, color_scheme=theme)
-    page = tab.open(path)
-    for wide, opened in ((1280, False), (400, False), (400, True), (1920, True), (1280, True)):
-        page.set_viewport_size({"width": wide, "height": 800})
-        if opened:
-            page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
-        assert width(page) <= wide
-        if AXE.is_file() and (opened or (wide < 500 and theme == "light")):
-            assert violations(page) == []
-    tab.check()
-    tab.close()
+def test_a_page_is_sound(tab: Tab, path: str) -> None:
+    """No error or violation of the policy, nothing too wide, nothing serious for axe-core, folded parts open or not."""
+    for theme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=theme)
+        page = tab.open(path)
+        for wide, unfolded in ((1280, False), (400, False), (400, True), (1920, True), (1280, True)):
+            page.set_viewport_size({"width": wide, "height": 800})
+            if unfolded:
+                unfold(page)
+            assert width(page) <= wide, theme
+            if AXE.is_file() and (unfolded or (wide < 500 and theme == "light")):
+                assert violations(page) == []
 
 
 def test_axe_is_there() -> None:
@@ -155,10 +173,8 @@ def test_axe_is_there() -> None:
     assert AXE.stat().st_size > 100_000
 
 
-def test_no_attack_runs(browser: Any, url: str, store: Store) -> None:
-    """Every log with an attack in every field, on its page and in review, with all folded parts open and every link to
-    a part of the page clicked."""
-    tab = Tab(browser, url, store)
+def test_no_attack_runs(tab: Tab, store: Store) -> None:
+    """Logs with attacks in every field, on their pages and in review, all parts unfolded, all links inside clicked."""
     with store.reading() as connection:
         ids = list(connection.scalars(select(schema.traces.c.trace_id).order_by(schema.traces.c.started).limit(60)))
     hostile = [i for i in ids if (s := store.get(i)) is not None and s.trace.span_id > 1_000]
@@ -166,15 +182,13 @@ def test_no_attack_runs(browser: Any, url: str, store: Store) -> None:
     for trace_id in hostile:
         for path in (f"/traces/{trace_id}", f"/review?trace={trace_id}"):
             page = tab.open(path)
-            page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+            unfold(page, "details")
             links = page.eval_on_selector_all("a", "all => all.map((a) => [a.protocol, a.getAttribute('href') ?? '#'])")
             assert {protocol for protocol, href in links if not href.startswith("#")} <= {"http:", "https:"}
             page.evaluate("document.querySelectorAll('a[href^=\"#\"]').forEach((link) => link.click())")
             assert width(page) <= 1280
     for path in ("/traces", "/audit", "/health", "/", "/evaluators"):
         tab.open(path)
-    tab.check()
-    tab.close()
 
 
 def test_the_theme_is_kept(tab: Tab) -> None:
@@ -194,12 +208,9 @@ def test_the_theme_is_kept(tab: Tab) -> None:
 def test_lists_by_keyboard(tab: Tab) -> None:
     """j and k walk, Enter opens, / searches, ? tells, g and a letter go."""
     page = tab.open("/traces")
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("k")
-    first = page.locator(".log a.cover").first
-    assert first.evaluate("link => link === document.activeElement")
-    page.keyboard.press("j")
+    press(page, "j", "j", "k")
+    assert page.locator(".log a.cover").first.evaluate("link => link === document.activeElement")
+    press(page, "j")
     wanted = page.evaluate("document.activeElement.getAttribute('href')")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**{wanted}")
@@ -213,8 +224,7 @@ def test_lists_by_keyboard(tab: Tab) -> None:
     assert page.locator("dialog[open]").is_visible()
     page.keyboard.press("Escape")
     assert page.locator("dialog[open]").count() == 0
-    page.keyboard.press("g")
-    page.keyboard.press("h")
+    press(page, "g", "h")
     page.wait_for_url("**/health")
 
 
@@ -229,9 +239,7 @@ def test_filters_by_form(tab: Tab) -> None:
     count = page.locator(".log").count()
     assert 0 < count < 20
     assert page.locator(".log .main .chip.fail").count() == count
-    page.click("a.chip:has-text('verdict')") if page.locator("a.chip:has-text('verdict')").count() else page.click(
-        "a.chip:has-text('label')"
-    )
+    page.click("a.chip:has-text('label')")
     page.wait_for_url(re.compile(r"\?app=shop&evaluator=faithfulness$"))
     assert page.locator(".log").count() == 20
     page.fill("input[name=name]", "the shop's")
@@ -240,23 +248,19 @@ def test_filters_by_form(tab: Tab) -> None:
     page.wait_for_url(re.compile(r"\?app=shop&evaluator=faithfulness$"))
 
 
-def test_logs_are_ticked_by_mouse(browser: Any, waiting: Store) -> None:
+def test_logs_are_ticked_by_mouse(review: Tab, waiting: Store) -> None:
     """Two rows of the list get one verdict, and are a data set; the row's link does not cover the box."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/traces?app=shop")
-        for row in (1, 3):
-            page.check(f".log input >> nth={row}")
-        page.select_option("select[name=question]", "faithfulness")
-        page.click("button[value=fail]")
-        page.wait_for_selector(".log:has-text('reviewed') >> nth=1")
-        assert list(verdicts(waiting).values()) == [{"faithfulness": "fail"}] * 2
-        page.check(".log input >> nth=2")
-        with page.expect_download() as download:
-            page.click("text=Data set")
-        assert len(download.value.path().read_text(encoding="utf-8").splitlines()) == 1
-        tab.check()
-        tab.close()
+    page = review.open("/traces?app=shop")
+    for row in (1, 3):
+        page.check(f".log input >> nth={row}")
+    page.select_option("select[name=question]", "faithfulness")
+    page.click("button[value=fail]")
+    page.wait_for_selector(".log:has-text('reviewed') >> nth=1")
+    assert list(verdicts(waiting).values()) == [{"faithfulness": "fail"}] * 2
+    page.check(".log input >> nth=2")
+    with page.expect_download() as download:
+        page.click("text=Data set")
+    assert len(download.value.path().read_text(encoding="utf-8").splitlines()) == 1
 
 
 def test_evidence_lights_up_both_ways(tab: Tab) -> None:
@@ -280,8 +284,7 @@ def test_the_slider_moves_the_figures(tab: Tab) -> None:
     page.focus("#at")
     before = page.inner_text("[data-threshold] output")
     line = page.get_attribute(".limit.threshold", "x1")
-    for _ in range(4):
-        page.keyboard.press("ArrowLeft")
+    press(page, *["ArrowLeft"] * 4)
     shown = page.inner_text("[data-threshold] output")
     assert float(shown) < float(before)
     assert float(page.get_attribute(".limit.threshold", "x1")) < float(line)
@@ -313,19 +316,19 @@ SIZES = """() => [...document.querySelectorAll(".plot")].filter((plot) => plot.q
 })"""
 
 
-@pytest.mark.parametrize("wide", [320, 400, 768, 1280, 1920])
-def test_charts_can_be_read_at_any_width(tab: Tab, wide: int) -> None:
+def test_charts_can_be_read_at_any_width(tab: Tab) -> None:
     """Their texts are 10.5 to 15 pixels high; a time line over two days names both."""
-    page = tab.open("/?range=24h")
-    page.set_viewport_size({"width": wide, "height": 900})
-    page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
-    sizes = page.evaluate(SIZES)
-    ends = page.locator(".rate .plot text").all_text_contents()[-2:]
-    page.goto("/evaluators/faithfulness?view=reviewed")
-    sizes += page.evaluate(SIZES)
-    assert len(sizes) > 5
-    assert all(10.5 <= size <= 15 for size in sizes), sizes
-    assert ends[0] != ends[1]
+    for wide in (320, 400, 768, 1280, 1920):
+        page = tab.open("/?range=24h")
+        page.set_viewport_size({"width": wide, "height": 900})
+        unfold(page)
+        sizes = page.evaluate(SIZES)
+        ends = page.locator(".rate .plot text").all_text_contents()[-2:]
+        page.goto("/evaluators/faithfulness?view=reviewed")
+        sizes += page.evaluate(SIZES)
+        assert len(sizes) > 5
+        assert all(10.5 <= size <= 15 for size in sizes), (wide, sizes)
+        assert ends[0] != ends[1]
 
 
 def test_a_wide_table_says_so(tab: Tab) -> None:
@@ -335,9 +338,6 @@ def test_a_wide_table_says_so(tab: Tab) -> None:
     assert hint.is_hidden()
     page.set_viewport_size({"width": 400, "height": 800})
     hint.wait_for(state="visible")
-
-
-# --- review -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -355,137 +355,118 @@ def verdicts(store: Store) -> dict[int, dict[str, str]]:
     return found
 
 
+@pytest.fixture
+def review(browser: Any, waiting: Store) -> Iterator[Tab]:
+    """A tab with a console over `waiting`."""
+    with served(waiting) as url, opened(browser, url, waiting) as made:
+        yield made
+
+
+def label_of(store: Store, trace: str) -> dict[str, str]:
+    stored = store.get(trace)
+    assert stored is not None
+    return verdicts(store)[stored.id]
+
+
 def settled(page: Any) -> None:
     """Until the server has said that it has what was sent."""
     page.wait_for_selector("[data-state]:text-matches('^(saved|skipped)$')")
 
 
-def another(page: Any, trace: str) -> None:
-    """Until another log is shown, or none."""
+def send(page: Any, *keys: str) -> str:
+    """Press keys and Enter, and wait for another log, or none; the trace of the one that was judged."""
+    trace = str(page.get_attribute("[data-task]", "data-trace"))
+    press(page, *keys, "Enter")
     page.wait_for_selector(f"[data-task]:not([data-trace='{trace}'])")
+    return trace
 
 
-def test_review_by_two_keys(browser: Any, waiting: Store) -> None:
-    """1 or 2, then Enter: the verdict is stored and the next log is there, without mouse and without loading a page."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        page.evaluate("window.same = true")
-        seen = []
-        for key in ("1", "2", "1"):
-            seen.append(page.get_attribute("[data-task]", "data-trace"))
-            page.keyboard.press(key)
-            page.keyboard.press("Enter")
-            another(page, seen[-1])
-            settled(page)
-        assert page.evaluate("window.same")
-        assert page.inner_text("[data-done]") == "3"
-        found = verdicts(waiting)
-        ids = [waiting.get(trace_id).id for trace_id in seen]  # type: ignore[union-attr]
-        assert [found[i] for i in ids] == [{"faithfulness": v} for v in ("pass", "fail", "pass")]
-        tab.check()
-        tab.close()
+def judge(page: Any, key: str) -> str:
+    """`send`, until it is stored."""
+    trace = send(page, key)
+    settled(page)
+    return trace
 
 
-def test_review_says_more_by_keyboard(browser: Any, waiting: Store) -> None:
+def test_review_by_two_keys(review: Tab, waiting: Store) -> None:
+    """1 or 2, then Enter: the verdict is stored, the next log is there without loading a page. u leads back, where
+    another verdict replaces the first; after a reload as well, for the way back is the server's, and further."""
+    page = review.open("/review")
+    page.evaluate("window.same = true")
+    seen = [judge(page, key) for key in ("1", "2", "1")]
+    assert page.evaluate("window.same")
+    assert page.inner_text("[data-done]") == "3"
+    assert [label_of(waiting, trace) for trace in seen] == [{"faithfulness": v} for v in ("pass", "fail", "pass")]
+    press(page, "u")
+    page.wait_for_selector(f"[data-trace='{seen[-1]}'] [data-ask].now")  # the page's script listens to keys
+    send(page, "2")
+    assert label_of(waiting, seen[-1]) == {"faithfulness": "fail"}
+    page.reload()
+    for trace in reversed(seen):
+        press(page, "u")
+        page.wait_for_selector(f"[data-trace='{trace}']")
+        page.wait_for_load_state()
+        assert page.locator("input:checked").count() == 1
+
+
+def test_review_says_more_by_keyboard(review: Tab, waiting: Store) -> None:
     """Another question, a comment, a corrected answer, the evaluators' own view; then it goes on. And a skip."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        first = page.get_attribute("[data-task]", "data-trace")
-        page.keyboard.press("Enter")
-        assert "First press 1 or 2" in page.inner_text("[data-state]")
-        page.keyboard.press("2")
-        page.keyboard.press("j")
-        page.keyboard.press("j")
-        page.keyboard.press("4")
-        page.keyboard.press("h")
-        page.wait_for_selector("[data-scores] h3")
-        assert "What the evaluators said" in page.inner_text("[data-scores]")
-        assert page.locator("[data-body] .claim").count() > 0
-        page.keyboard.press("c")
-        page.keyboard.type("1 of these is wrong?")
-        page.keyboard.press("Escape")
-        page.keyboard.press("e")
-        page.keyboard.type("It should say so.")
-        page.keyboard.press("Control+Enter")
-        settled(page)
-        assert page.get_attribute("[data-task]", "data-trace") != first
-        stored = waiting.get(first)
-        assert stored is not None
-        assert sorted(verdicts(waiting)[stored.id].values()) == ["fail", "unsure"]
-        page.keyboard.press("s")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
-        settled(page)
-        assert sum(states["skipped"] for states in queue.count_items(waiting).values()) == 1
-        page.goto(f"/traces/{first}")
-        assert "It should say so." in page.inner_text("main")
-        assert "1 of these is wrong?" in page.inner_text("main")
-        tab.check()
-        tab.close()
+    page = review.open("/review")
+    first = page.get_attribute("[data-task]", "data-trace")
+    press(page, "Enter")
+    assert "First press 1 or 2" in page.inner_text("[data-state]")
+    press(page, "2", "j", "j", "4", "h")
+    page.wait_for_selector("[data-scores] h3")
+    assert "What the evaluators said" in page.inner_text("[data-scores]")
+    assert page.locator("[data-body] .claim").count() > 0
+    press(page, "c")
+    page.keyboard.type("1 of these is wrong?")
+    press(page, "Escape", "e")
+    page.keyboard.type("It should say so.")
+    press(page, "Control+Enter")
+    settled(page)
+    assert page.get_attribute("[data-task]", "data-trace") != first
+    assert sorted(label_of(waiting, first).values()) == ["fail", "unsure"]
+    press(page, "s", "Tab", "Enter")
+    settled(page)
+    assert sum(states["skipped"] for states in queue.count_items(waiting).values()) == 1
+    page.goto(f"/traces/{first}")
+    assert "It should say so." in page.inner_text("main")
+    assert "1 of these is wrong?" in page.inner_text("main")
 
 
-def test_a_session_by_keyboard(browser: Any, waiting: Store) -> None:
-    """Without the mouse: an answer to each kind of question by its own key, parts of the answer marked by words and by
-    sentences, one taken away again; then the next log, and the end of the day."""
-    tone = (Category("friendly", "f"), Category("neutral", "n"), Category("rude", "r"))
-    own_questions.create(waiting, OwnQuestion("tone", "How is its tone?", "category", "", tone))
-    own_questions.create(waiting, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
-    own_questions.create(waiting, OwnQuestion("gap", "What is missing?", "text"))
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        first = page.get_attribute("[data-task]", "data-trace")
-        press = page.keyboard.press
-        press("2")
-        press("r")
-        press("f")  # the last one counts
-        press(page.get_attribute("[name=q-score]", "data-hotkey"))
-        page.keyboard.type("7.5")
-        press("Escape")
-        press(page.get_attribute("[name=q-gap]", "data-hotkey"))
-        page.keyboard.type("where; a, b, f, w")
-        press("Escape")
-        letter = page.get_attribute("[name=v-toxicity][value=fail]", "data-hotkey")
-        press(f"Shift+{letter}")
-        press("w")
-        press("ArrowDown")
-        assert page.evaluate("getSelection().toString()") == "The moon is made of cheese."
-        press("x")
-        press("w")
-        press("ArrowRight")
-        press("Shift+ArrowRight")
-        press("Shift+ArrowRight")
-        press("Shift+ArrowLeft")
-        assert page.evaluate("getSelection().toString()") == "take a"
-        press("w")
-        press("w")
-        press("ArrowUp")
-        press("ArrowUp")
-        press("w")
-        assert page.locator("[name=mark]:checked").count() == 3
-        assert page.evaluate("CSS.highlights.get('mark-unsupported').size") == 2
-        press("h")
-        page.wait_for_selector("[data-scores] h3")
-        assert page.evaluate("CSS.highlights.get('mark-contradicted').size") == 1
-        page.evaluate("getSelection().selectAllChildren(document.querySelector('.claim'))")
-        press("Backspace")
-        press("Enter")
-        another(page, first)
-        settled(page)
-        (row,) = _exported(waiting)
-        said = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
-        assert said == {"tone": "friendly", "score": 7.5, "gap": "where; a, b, f, w"}
-        labels = {one["evaluator"]: one["label"] for one in row["labels"]}
-        assert labels == {"faithfulness": "fail", "toxicity": "fail"}
-        marks = [(one["text"], one["verdict"]) for one in row["evidence"]]
-        assert marks == [("The moon is made of cheese.", "contradicted"), ("take a", "unsupported")]
-        press("d")
-        page.wait_for_url("**/review/done")
-        assert "You reviewed 1 log today" in page.inner_text("main")
-        tab.check()
-        tab.close()
+def test_a_session_by_keyboard(review: Tab, waiting: Store) -> None:
+    """Without the mouse: each kind of question by its own key, parts of the answer marked by words and by sentences,
+    one taken away again; then the next log, and the end of the day."""
+    ask(waiting)
+    page = review.open("/review")
+    press(page, "2", "r", "f", page.get_attribute("[name=q-score]", "data-hotkey"))  # of r and f the last one counts
+    page.keyboard.type("7.5")
+    press(page, "Escape", page.get_attribute("[name=q-gap]", "data-hotkey"))
+    page.keyboard.type("where; a, b, f, w")
+    letter = page.get_attribute("[name=v-toxicity][value=fail]", "data-hotkey")
+    press(page, "Escape", f"Shift+{letter}", "w", "ArrowDown")
+    assert page.evaluate("getSelection().toString()") == "The moon is made of cheese."
+    press(page, "x", "w", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowLeft")
+    assert page.evaluate("getSelection().toString()") == "take a"
+    press(page, "w", "w", "ArrowUp", "ArrowUp", "w")
+    assert page.locator("[name=mark]:checked").count() == 3
+    assert page.evaluate("CSS.highlights.get('mark-unsupported').size") == 2
+    press(page, "h")
+    page.wait_for_selector("[data-scores] h3")
+    assert page.evaluate("CSS.highlights.get('mark-contradicted').size") == 1
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.claim'))")
+    judge(page, "Backspace")
+    (row,) = _exported(waiting)
+    said = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
+    assert said == {"tone": "friendly", "score": 7.5, "gap": "where; a, b, f, w"}
+    labels = {one["evaluator"]: one["label"] for one in row["labels"]}
+    assert labels == {"faithfulness": "fail", "toxicity": "fail"}
+    marks = [(one["text"], one["verdict"]) for one in row["evidence"]]
+    assert marks == [("The moon is made of cheese.", "contradicted"), ("take a", "unsupported")]
+    press(page, "d")
+    page.wait_for_url("**/review/done")
+    assert "You reviewed 1 log today" in page.inner_text("main")
 
 
 def _exported(store: Store) -> list[dict[str, Any]]:
@@ -498,109 +479,53 @@ def _exported(store: Store) -> list[dict[str, Any]]:
 ODD = "Zero\u200b\u200bwidth \U0001f600 smiles.\r\nA <b>second</b> line \u202e turned.\r\n\r\nThe third one is wrong."
 
 
-def test_marks_by_mouse_in_an_odd_text(browser: Any, waiting: Store) -> None:
+def test_marks_by_mouse_in_an_odd_text(review: Tab, waiting: Store) -> None:
     """Characters without a shape, beyond 16 bits, and both kinds of line ends: what is dragged over is what is kept."""
     odd = evaluation(500, 0.2, answer=ODD)
     waiting.write([odd], [])
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open(f"/review?trace={odd.trace.trace_id:032x}")
-        for words in ("smiles", "third one", "second"):
-            box = page.evaluate(
-                """(words) => {
-                  const walk = document.createTreeWalker(document.querySelector(".answer"), NodeFilter.SHOW_TEXT);
-                  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
-                    const at = node.data.indexOf(words);
-                    if (at < 0) continue;
-                    const range = document.createRange();
-                    range.setStart(node, at);
-                    range.setEnd(node, at + words.length);
-                    const { left, right, top, bottom } = range.getBoundingClientRect();
-                    return [left, right, (top + bottom) / 2];
-                  }
-                }""",
-                words,
-            )
-            page.mouse.move(box[0] + 1, box[2])
-            page.mouse.down()
-            page.mouse.move(box[1] - 1, box[2], steps=5)
-            page.mouse.up()
-            page.click("[data-mark=contradicted]")
-        page.click("text=Save, next")
-        page.wait_for_url(re.compile(r"/review$"))
-        (row,) = _exported(waiting)
-        assert sorted(one["text"] for one in row["evidence"]) == ["second", "smiles", "third one"]
-        tab.check()
-        tab.close()
+    page = review.open(f"/review?trace={odd.trace.trace_id:032x}")
+    for words in ("smiles", "third one", "second"):
+        box = page.evaluate(
+            """(words) => {
+              const walk = document.createTreeWalker(document.querySelector(".answer"), NodeFilter.SHOW_TEXT);
+              for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+                const at = node.data.indexOf(words);
+                if (at < 0) continue;
+                const range = document.createRange();
+                range.setStart(node, at);
+                range.setEnd(node, at + words.length);
+                const { left, right, top, bottom } = range.getBoundingClientRect();
+                return [left, right, (top + bottom) / 2];
+              }
+            }""",
+            words,
+        )
+        page.mouse.move(box[0] + 1, box[2])
+        page.mouse.down()
+        page.mouse.move(box[1] - 1, box[2], steps=5)
+        page.mouse.up()
+        page.click("[data-mark=contradicted]")
+    page.click("text=Save, next")
+    page.wait_for_url(re.compile(r"/review$"))
+    (row,) = _exported(waiting)
+    assert sorted(one["text"] for one in row["evidence"]) == ["second", "smiles", "third one"]
 
 
-def test_undo(browser: Any, waiting: Store) -> None:
-    """u leads back to the log that was just judged; another verdict replaces the first, and the queue goes on."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        first = page.get_attribute("[data-task]", "data-trace")
-        page.keyboard.press("1")
-        page.keyboard.press("Enter")
-        another(page, first)
-        settled(page)
-        page.keyboard.press("u")
-        page.wait_for_selector(f"[data-trace='{first}'] [data-ask].now")  # the page's script listens to keys
-        page.keyboard.press("2")
-        page.keyboard.press("Enter")
-        another(page, first)
-        stored = waiting.get(first)
-        assert stored is not None
-        assert list(verdicts(waiting)[stored.id].values()) == ["fail"]
-        tab.check()
-        tab.close()
-
-
-def test_undo_after_a_reload(browser: Any, waiting: Store) -> None:
-    """The way back is the server's: after a reload u leads to the last log, and from there to the one before it."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        seen = []
-        for _ in range(2):
-            seen.append(page.get_attribute("[data-task]", "data-trace"))
-            page.keyboard.press("1")
-            page.keyboard.press("Enter")
-            another(page, seen[-1])
-            settled(page)
-        page.reload()
-        for trace in reversed(seen):
-            page.keyboard.press("u")
-            page.wait_for_selector(f"[data-trace='{trace}']")
-            page.wait_for_load_state()
-            assert page.locator("input:checked").count() == 1
-        tab.check()
-        tab.close()
-
-
-def test_the_last_one(browser: Any, waiting: Store) -> None:
+def test_the_last_one(review: Tab, waiting: Store) -> None:
     """After it the page says so, and stands on the server's side as well; u leads back from there, d ends the day."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        for _ in range(80):
-            if page.get_attribute("[data-task]", "data-task") == "0":
-                break
-            trace = page.get_attribute("[data-task]", "data-trace")
-            page.keyboard.press("1")
-            page.keyboard.press("Enter")
-            another(page, trace)
-            settled(page)
-        assert "That was the last one" in page.inner_text("main")
-        page.keyboard.press("u")
-        page.wait_for_selector(f"[data-trace='{trace}']")
-        page.wait_for_load_state()
-        page.keyboard.press("d")
-        page.wait_for_url("**/review/done")
-        assert "Done for today" in page.inner_text("h1")
-        assert sum(states["open"] + states["locked"] for states in queue.count_items(waiting).values()) <= 4
-        tab.check()
-        tab.close()
+    page = review.open("/review")
+    for _ in range(80):
+        if page.get_attribute("[data-task]", "data-task") == "0":
+            break
+        trace = judge(page, "1")
+    assert "That was the last one" in page.inner_text("main")
+    press(page, "u")
+    page.wait_for_selector(f"[data-trace='{trace}']")
+    page.wait_for_load_state()
+    press(page, "d")
+    page.wait_for_url("**/review/done")
+    assert "Done for today" in page.inner_text("h1")
+    assert sum(states["open"] + states["locked"] for states in queue.count_items(waiting).values()) <= 4
 
 
 def _refused(route: Any) -> None:
@@ -610,20 +535,15 @@ def _refused(route: Any) -> None:
         route.continue_()
 
 
-def test_a_verdict_that_cannot_be_sent_is_said(browser: Any, waiting: Store) -> None:
+def test_a_verdict_that_cannot_be_sent_is_said(review: Tab, waiting: Store) -> None:
     """Where the server refuses, the next log says so and leads back to the one that was judged."""
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        page = tab.open("/review")
-        first = page.get_attribute("[data-task]", "data-trace")
-        page.route("**/review", _refused)
-        page.keyboard.press("1")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("[data-state] a")
-        assert "not saved (No)" in page.inner_text("[data-state]")
-        assert page.get_attribute("[data-state] a", "href") == f"/review?trace={first}"
-        assert verdicts(waiting) == {}
-        tab.close()
+    page = review.open("/review")
+    page.route("**/review", _refused)
+    first = send(page, "1")
+    page.wait_for_selector("[data-state] a")
+    assert "not saved (No)" in page.inner_text("[data-state]")
+    assert page.get_attribute("[data-state] a", "href") == f"/review?trace={first}"
+    assert verdicts(waiting) == {}
 
 
 _SLOW = """window.keys = []; addEventListener("keydown", (event) => {
@@ -639,37 +559,34 @@ window.fetch = async (...request) => {
 };"""
 
 
-def test_no_verdict_is_stored_for_another_log(browser: Any, waiting: Store) -> None:
+def test_no_verdict_is_stored_for_another_log(review: Tab, waiting: Store) -> None:
     """While the next log is up to two seconds late, and a verdict .3 s, a reviewer goes on pressing keys. Each log has
     the verdict that was chosen while it was on screen, before it was sent for the first time."""
     chance = random.Random(1)
-    with served(waiting) as url:
-        tab = Tab(browser, url, waiting)
-        tab.context.add_init_script(_SLOW)
-        page = tab.open("/review")
-        refused: list[str] = []
-        page.on("response", lambda answer: refused.append(answer.url) if answer.status == 409 else None)
-        for _ in range(50):
-            page.keyboard.press(chance.choice("12"))
-            page.keyboard.press("Enter")
-            page.wait_for_timeout(80)
-        page.wait_for_selector("[data-work]:not(:has([inert]))", state="attached")
-        settled(page)
-        shown = [trace for trace, _ in groupby(trace for trace, _ in page.evaluate("window.keys"))]
-        assert len(shown) == len(set(shown)), "no log comes twice"
-        assert refused == [], "the page itself sends nothing for another log"
-        meant: dict[str, str] = {}
-        last: dict[str, str] = {}
-        for trace, key in page.evaluate("window.keys"):
-            if key == "Enter" and trace in last:
-                meant.setdefault(trace, last[trace])
-            elif key in "12":
-                last[trace] = {"1": "pass", "2": "fail"}[key]
-        found = verdicts(waiting)
-        assert len(found) > 3
-        told = {waiting.get(trace).id: {"faithfulness": label} for trace, label in meant.items()}  # type: ignore[union-attr]
-        assert found == {trace: told[trace] for trace in found}
-        tab.close()
+    review.context.add_init_script(_SLOW)
+    page = review.open("/review")
+    refused: list[str] = []
+    page.on("response", lambda answer: refused.append(answer.url) if answer.status == 409 else None)
+    for _ in range(50):
+        press(page, chance.choice("12"), "Enter")
+        page.wait_for_timeout(80)
+    page.wait_for_selector("[data-work]:not(:has([inert]))", state="attached")
+    settled(page)
+    pressed = page.evaluate("window.keys")
+    shown = [trace for trace, _ in groupby(trace for trace, _ in pressed)]
+    assert len(shown) == len(set(shown)), "no log comes twice"
+    assert refused == [], "the page itself sends nothing for another log"
+    meant: dict[str, str] = {}
+    last: dict[str, str] = {}
+    for trace, key in pressed:
+        if key == "Enter" and trace in last:
+            meant.setdefault(trace, last[trace])
+        elif key in "12":
+            last[trace] = {"1": "pass", "2": "fail"}[key]
+    found = verdicts(waiting)
+    assert len(found) > 3
+    told = {waiting.get(trace).id: {"faithfulness": label} for trace, label in meant.items()}  # type: ignore[union-attr]
+    assert found == {trace: told[trace] for trace in found}
 
 
 def test_without_script(browser: Any, waiting: Store) -> None:
@@ -685,25 +602,22 @@ def test_without_script(browser: Any, waiting: Store) -> None:
         trace = page.get_attribute("[data-task]", "data-trace")
         page.check("input[name=v-faithfulness][value=fail]", force=True)
         page.click("text=Save, next")
-        another(page, trace)
-        stored = waiting.get(trace)
-        assert stored is not None
-        assert verdicts(waiting) == {stored.id: {"faithfulness": "fail"}}
-        tab.close()
+        page.wait_for_selector(f"[data-task]:not([data-trace='{trace}'])")
+        assert list(verdicts(waiting).values()) == [label_of(waiting, trace)] == [{"faithfulness": "fail"}]
+        tab.context.close()
 
 
 def test_sign_in(browser: Any, tmp_path: Path) -> None:
     """Who is not known gets the form, signs in, sees what the role allows, and signs out."""
     store = filled(tmp_path / "logs.db", 3)
     accounts.add(store, "vera", "viewer", "correct horse battery")
-    with served(store) as url:
-        tab = Tab(browser, url, store)
+    with served(store) as url, opened(browser, url, store) as tab:
         page = tab.open("/traces")
         page.wait_for_url("**/login?next=/traces")
         page.keyboard.type("vera")
-        page.keyboard.press("Tab")
+        press(page, "Tab")
         page.keyboard.type("wrong horse battery")
-        page.keyboard.press("Enter")
+        press(page, "Enter")
         page.wait_for_selector("[role=alert]")
         page.fill("input[name=name]", "vera")
         page.fill("input[name=password]", "correct horse battery")
@@ -712,6 +626,4 @@ def test_sign_in(browser: Any, tmp_path: Path) -> None:
         assert page.locator("nav >> text=Audit").count() == 0
         page.click("text=Log out")
         page.wait_for_url("**/login")
-        tab.check()
-        tab.close()
     store.close()

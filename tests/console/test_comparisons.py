@@ -16,23 +16,20 @@ MAIL = "jane.doe@example.org"
 
 def _filled(store: Store) -> float:
     """v7 fails 10 of 100, v8 fails 40 of the same questions; v9 was tried once."""
-    now = time.time()
+    now, made = time.time(), []
     for offset, prompt, failures in ((0, "v7", 10), (100, "v8", 40)):
-        questions = [f"Question {n} of {MAIL}?" for n in range(100)]
         started = now - (3 if prompt == "v7" else 1) * DAY
-        store.write(
-            [
-                asked(offset + n, query, n < failures, prompt=prompt, model="m", started=started + n)
-                for n, query in enumerate(questions)
-            ],
-            [CHECK],
-        )
+        for n in range(100):
+            more = {"prompt": prompt, "model": "m", "started": started + n}
+            made.append(asked(offset + n, f"Question {n} of {MAIL}?", n < failures, **more))
+    store.write(made, [CHECK])
     store.write([asked(500, "Once?", False, prompt="v9", model="m", started=now - 60)])
     return now
 
 
 def test_the_page_says_what_changed(console: Console) -> None:
-    """The two newest prompt versions that were used, in a sentence, in figures, and by answers that changed."""
+    """The two newest prompt versions that were used, in a sentence, in figures, and by answers that changed; questions
+    and answers are masked for roles that see masked texts."""
     now = _filled(console.store)
     text = console.signed_in("rob").get("/compare").text
     sides = [Side(f"prompt {name}", now - 30 * DAY, now, prompt_version=name) for name in ("v7", "v8")]
@@ -47,13 +44,8 @@ def test_the_page_says_what_changed(console: Console) -> None:
         assert stored is not None
         assert f"/traces/{stored.trace.trace_id:032x}" in text
     assert "▲ worse" in text
-
-
-def test_masked_roles_see_masked_examples(console: Console) -> None:
-    """Questions and answers on both sides are masked."""
-    _filled(console.store)
-    assert MAIL in console.signed_in("rob").get("/compare").text
     masked = console.signed_in("vera").get("/compare").text
+    assert MAIL in text
     assert "jane" not in masked
     assert "[email]" in masked
 
@@ -88,10 +80,9 @@ def test_every_address_shows_a_page(console: Console, query: str) -> None:
 def test_evaluator_versions_on_the_page(console: Console) -> None:
     """The same requests, judged by both."""
     _filled(console.store)
-    now = time.time()
-    console.store.write(
-        [asked(n, f"Question {n}?", n < 25, version="2", started=now - 3 * DAY + n) for n in range(100)], [CHECK]
-    )
+    begin = time.time() - 3 * DAY
+    again = [asked(n, f"Question {n}?", n < 25, version="2", started=begin + n) for n in range(100)]
+    console.store.write(again, [CHECK])
     text = console.signed_in("rob").get("/compare?kind=evaluator_version&a=1&b=2").text
     assert "version 2 fails 15 points more than version 1" in text
     assert "Each pair is one request, judged by both." in text
@@ -108,15 +99,7 @@ def test_the_route_compares(console: Console) -> None:
     assert row["pairs"]["pairs"] == 100
     assert row["pairs"]["value"] == pytest.approx(0.3)
     assert row["sentence"].startswith("prompt v8 fails 30 points more")
-    periods = [
-        f"kind=period&{rest}" for rest in ("since=1e11&until=5&a=7", "since=5&until=5", "a=nan&b=inf", "a=-1&b=1e99")
-    ]
-    for wrong in (
-        "a=v7&b=v7",
-        "kind=none",
-        "kind=period&a=x&b=y",
-        "kind=evaluator_version&a=1&b=2",
-        "more=1",
-        *periods,
-    ):
+    periods = ("a=x&b=y", "since=1e11&until=5&a=7", "since=5&until=5", "a=nan&b=inf", "a=-1&b=1e99")
+    others = ("a=v7&b=v7", "kind=none", "kind=evaluator_version&a=1&b=2", "more=1")
+    for wrong in (*others, *(f"kind=period&{period}" for period in periods)):
         assert program.get(f"/api/compare?{wrong}").status_code == 422, wrong

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
-from ragtrace.console import accounts
 from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs import overview, schema
 from ragtrace.console.chatlogs.costs import costs
-from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
@@ -32,7 +31,8 @@ from ragtrace.console.review.threshold_effects import measure_thresholds
 from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
 from ragtrace.records import Document, Evidence, Facts, Trace
-from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, filled
+from tests.console.conftest import Console
+from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, evaluations, filled
 
 PAGES = (
     "/", "/traces", "/review", "/agreement", "/evaluators", "/evaluators/faithfulness", "/health", "/users", "/audit",
@@ -75,17 +75,19 @@ class Read(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store that tests only read."""
     made = filled(tmp_path_factory.mktemp("pages") / "logs.db", reviews=60)
     yield made
     made.close()
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Store]:
-    made = open_store(str(tmp_path / "empty.db"))
-    yield made
-    made.close()
+def waiting(store: Store) -> Store:
+    """A store with logs that wait for review."""
+    store.write(evaluations(12), CHECKS)
+    queue.fill(store, queue.Policy(quota=30))
+    return store
 
 
 def client(store: Store, **settings: Any) -> TestClient:
@@ -93,14 +95,6 @@ def client(store: Store, **settings: Any) -> TestClient:
     browser = TestClient(app, URL, follow_redirects=False, client=("127.0.0.1", 50_000))
     browser.get(local_address(store, URL).removeprefix(URL))
     return browser
-
-
-def every_trace(store: Store) -> list[str]:
-    with store.reading() as connection:
-        return list(connection.scalars(select(schema.traces.c.trace_id)))
-
-
-# --- texts ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -156,8 +150,6 @@ def test_a_long_text_is_cut_with_a_count() -> None:
     assert "7 more characters" in shown
 
 
-# --- sentences and passages -------------------------------------------------------------------------------------------
-
 _SPAN = st.tuples(st.integers(-5, 60), st.integers(-5, 60))
 _EVIDENCE = st.builds(
     lambda span, verdict, p, rank, passage: Evidence(*span, verdict, p, "d", rank, *passage), _SPAN,
@@ -168,8 +160,7 @@ _EVIDENCE = st.builds(
 
 @given(st.text(max_size=50), st.lists(st.text(max_size=50), max_size=3), st.lists(_EVIDENCE, max_size=8))
 def test_pieces_are_the_text(answer: str, chunks: list[str], found: list[Evidence]) -> None:
-    """However evidence lies, overlaps or points outside: the pieces are the text, each link leads to an anchor that is
-    there, and no anchor is there twice."""
+    """However evidence lies: the pieces are the text, each link has its anchor, and no anchor is there twice."""
     documents = tuple(Document(str(i), text) for i, text in enumerate(chunks))
     text = evidence.answer_text(answer, found, documents)
     made = evidence.chunk_texts(documents, found)
@@ -198,9 +189,6 @@ def test_a_long_text_is_folded() -> None:
     folded = evidence.answer_text("x" * 9_000, (), ())
     assert 1_000 < len(folded.visible[0].text) < 5_000
     assert folded.left == 9_000 - len(folded.visible[0].text)
-
-
-# --- the waterfall ----------------------------------------------------------------------------------------------------
 
 
 def _trace(**facts: Any) -> Trace:
@@ -237,9 +225,6 @@ def test_stages_stand_in_for_spans() -> None:
     ]  # fmt: skip
 
 
-# --- charts -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_gap_is_a_gap() -> None:
     """Where nothing was seen no line is drawn, and one point alone is a dot."""
     points = [page_charts.Point(i, v, v and v - 0.1, v and v + 0.05) for i, v in enumerate([0.5, 0.6, None, 0.7, None])]
@@ -249,9 +234,6 @@ def test_a_gap_is_a_gap() -> None:
     assert drawn.count('class="band"') == 2
     assert "rates &lt;&amp;&gt;" in drawn
     assert page_charts.rates([page_charts.Point(0, None)], "nothing") == ""
-
-
-# --- every page -------------------------------------------------------------------------------------------------------
 
 
 def _checked(page: str) -> Read:
@@ -282,47 +264,42 @@ def _checked(page: str) -> Read:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_only_ours(store: Store, path: str) -> None:
+def test_a_page_is_only_ours(full: Store, path: str) -> None:
     """With attacks in every field of the logs that it shows."""
-    answer = client(store).get(path)
+    answer = client(full).get(path)
     assert answer.status_code == 200
-    policy = answer.headers["content-security-policy"]
-    assert "unsafe" not in policy
+    assert "unsafe" not in answer.headers["content-security-policy"]
     _checked(answer.text)
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "/evaluators/faithfulness"])
-def test_an_empty_store_says_what_to_do(empty: Store, path: str) -> None:
+def test_an_empty_store_says_what_to_do(store: Store, path: str) -> None:
     """No page fails for lack of data."""
-    answer = client(empty).get(path)
+    answer = client(store).get(path)
     assert answer.status_code == 200
     _checked(answer.text)
 
 
-def test_every_log_is_shown(store: Store) -> None:
-    """Each of them on its own page and in review, the attacks as text, evidence linked both ways."""
-    here = client(store, trace_url="https://traces.example.org/t/{trace_id}")
-    for trace_id in every_trace(store):
-        page = here.get(f"/traces/{trace_id}")
-        assert page.status_code == 200
+def test_every_log_is_shown(full: Store) -> None:
+    """Each of them on its own page and in review, evidence linked both ways; an attack can be read as text."""
+    here, texts = client(full, trace_url="https://traces.example.org/t/{trace_id}"), []
+    with full.reading() as connection:
+        trace_ids = list(connection.scalars(select(schema.traces.c.trace_id)))
+    for trace_id in trace_ids:
+        page, review = here.get(f"/traces/{trace_id}"), here.get(f"/review?trace={trace_id}")
+        assert page.status_code == review.status_code == 200
         read = _checked(page.text)
         assert f"https://traces.example.org/t/{trace_id}" in read.values("a", "href")
-        assert here.get(f"/review?trace={trace_id}").status_code == 200
-        _checked(here.get(f"/review?trace={trace_id}").text)
-
-
-def test_attacks_are_text(store: Store) -> None:
-    """What an attack says can be read, character by character."""
-    here = client(store)
-    texts = [Read(here.get(f"/traces/{trace_id}").text).text for trace_id in every_trace(store)]
+        _checked(review.text)
+        texts.append(read.text)
     for attack in ATTACKS[:8]:
         assert any(attack in text for text in texts), attack
 
 
-def test_a_sentence_leads_to_its_passage(store: Store) -> None:
+def test_a_sentence_leads_to_its_passage(full: Store) -> None:
     """The sign and the words say what the colour says, and the marked passage is the evidence's."""
     made = evaluation(3)
-    page = client(store).get(f"/traces/{made.trace.trace_id:032x}").text
+    page = client(full).get(f"/traces/{made.trace.trace_id:032x}").text
     read = Read(page)
     claims = [attrs for tag, attrs in read.tags if tag == "a" and "claim" in str(attrs.get("class"))]
     assert [str(c["class"]).split()[1] for c in claims] == ["supported", "contradicted", "unsupported"]
@@ -333,13 +310,12 @@ def test_a_sentence_leads_to_its_passage(store: Store) -> None:
     assert "(contradicted, supported with probability 0.03)" in read.text
 
 
-def test_no_such_trace(store: Store) -> None:
-    """Ids that are none, too."""
-    for wrong in ("0" * 32, "x", "1", "%00", "ß" * 32):
-        assert client(store).get(f"/traces/{wrong}").status_code == 404
-
-
-# --- the list ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("folder", ["traces", "evaluators"])
+def test_no_such_page(full: Store, folder: str) -> None:
+    """Ids and names that are none, too."""
+    here = client(full)
+    for wrong in ("0" * 32, "x", "1", "%00", "ß" * 32, "<script>", "../x"):
+        assert here.get(f"/{folder}/{wrong}").status_code == 404
 
 
 def test_the_address_is_the_state() -> None:
@@ -366,14 +342,14 @@ def test_a_verdict_needs_an_evaluator() -> None:
     assert filters.chosen({"q": "x"}, 0, "faithfulness").filter.evaluator == ""
 
 
-def test_the_list_shows_what_is_asked_for(store: Store) -> None:
+def test_the_list_shows_what_is_asked_for(full: Store) -> None:
     """By application, by text, by verdict; a chip takes each filter away again."""
-    here = client(store)
+    here = client(full)
     found = Read(here.get("/traces?app=shop&evaluator=faithfulness&label=fail").text)
     rows = [href for href in found.values("a", "href") if re.fullmatch(r"/traces/[0-9a-f]{32}", href)]
     assert rows
     for row in rows:
-        stored = store.get(row.rpartition("/")[2])
+        stored = full.get(row.rpartition("/")[2])
         assert stored is not None
         assert stored.trace.facts.app == "shop"
         assert {s.name: s.label for s in stored.evaluation.scores}["faithfulness"] == "fail"
@@ -382,9 +358,9 @@ def test_the_list_shows_what_is_asked_for(store: Store) -> None:
     assert "Nothing found" in here.get("/traces?q=zebrafish").text
 
 
-def test_pages_follow_each_other(store: Store) -> None:
+def test_pages_follow_each_other(full: Store) -> None:
     """Every log once, whatever the way."""
-    here, seen, path = client(store), [], "/traces?app=shop"
+    here, seen, path = client(full), [], "/traces?app=shop"
     for _ in range(9):
         read = Read(here.get(path).text)
         seen += [h for h in read.values("a", "href") if re.fullmatch(r"/traces/[0-9a-f]{32}", h)]
@@ -395,16 +371,16 @@ def test_pages_follow_each_other(store: Store) -> None:
     assert len(seen) == len(set(seen)) == 20
 
 
-def test_views_are_ones_own(store: Store) -> None:
+def test_views_are_ones_own(full: Store) -> None:
     """Saved with the list's state alone, listed, replaced, deleted; nobody else's can be."""
-    here = client(store)
+    here = client(full)
     csrf = Read(here.get("/traces?app=shop").text).csrf
     saved = here.post("/views", data={"csrf": csrf, "name": "<b>mine", "query": "app=shop&after=9&evil=%3Cscript%3E"})
     assert (saved.status_code, saved.headers["location"]) == (303, "/traces?app=shop")
     page = here.get("/traces?app=shop").text
     assert "&lt;b&gt;mine" in page
     (own,) = re.findall(r"/views/(\d+)/delete", page)
-    with store.writing() as connection:
+    with full.writing() as connection:
         other = connection.execute(schema.users.insert().values(name="eve", role="viewer", created=0.0))
         assert other.inserted_primary_key is not None
         row = {"user": other.inserted_primary_key[0], "name": "hers", "query": ""}
@@ -412,17 +388,13 @@ def test_views_are_ones_own(store: Store) -> None:
         assert made.inserted_primary_key is not None
     here.post(f"/views/{made.inserted_primary_key[0]}/delete", data={"csrf": csrf})
     here.post(f"/views/{own}/delete", data={"csrf": csrf})
-    with store.reading() as connection:
+    with full.reading() as connection:
         assert list(connection.scalars(select(schema.views.c.name))) == ["hers"]
 
 
-# --- review -----------------------------------------------------------------------------------------------------------
-
-
-def test_review_is_blind(tmp_path: Path) -> None:
-    """Two logs with the same texts, one that evaluators pass and one that they fail with evidence: their pages differ
-    in ids and times alone, and what was said comes only when it is asked for."""
-    store = open_store(str(tmp_path / "logs.db"))
+def test_review_is_blind(store: Store) -> None:
+    """Pages of two logs with the same texts, one passed and one failed by evaluators, differ in ids and times alone;
+    what evaluators said comes only when it is asked for."""
     store.write([evaluation(1, 0.99, trace_id=1, query="q"), evaluation(1, 0.01, trace_id=2, query="q")], CHECKS)
     browser = client(store)
     pages = []
@@ -436,44 +408,36 @@ def test_review_is_blind(tmp_path: Path) -> None:
     assert "contradicted" in parts
     assert "among the worst" in parts
     assert browser.get("/review/evaluators?trace=x").status_code == 404
-    store.close()
 
 
-def test_review_without_script(tmp_path: Path) -> None:
+def test_review_without_script(waiting: Store) -> None:
     """A form brings a log, keeps what is said of it, and goes on to the next; nothing said is nothing kept."""
-    store = filled(tmp_path / "logs.db", 12)
-    queue.fill(store, queue.Policy(quota=30))
-    here = client(store)
+    here = client(waiting)
     first = Read(here.get("/review").text).form("data-review")
-    nothing = here.post("/review", data={**first, "do": "submit"})
-    assert nothing.status_code == 409
-    said = {
-        **first, "v-faithfulness": "fail", "v-toxicity": "pass", "comment": "<b>no", "corrected": "Yes.",
-        "do": "submit",
-    }  # fmt: skip
-    kept = here.post("/review", data=said)
+    first["do"] = "submit"
+    assert here.post("/review", data=first).status_code == 409
+    said = {"v-faithfulness": "fail", "v-toxicity": "pass", "comment": "<b>no", "corrected": "Yes."}
+    kept = here.post("/review", data={**first, **said})
     assert (kept.status_code, kept.headers["location"]) == (303, "/review")
     assert f"/review?trace={first['trace']}" in here.get("/review").text  # the way back
     second = Read(here.get("/review").text).form("data-review")
     assert second["trace"] != first["trace"]
-    stored = store.get(first["trace"])
+    stored = waiting.get(first["trace"])
     assert stored is not None
     assert stored.reviewed
-    verdicts = {row.evaluator: row.verdict for row in queue.load_verdicts(store)}
+    verdicts = {row.evaluator: row.verdict for row in queue.load_verdicts(waiting)}
     assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
     page = here.get(f"/traces/{first['trace']}").text
     assert "&lt;b&gt;no" in page
     assert "Yes." in page
-    skipped = here.post("/review", data={**second, "do": "skip", "reason": "cannot tell"})
-    assert skipped.status_code == 303
+    assert here.post("/review", data={**second, "do": "skip", "reason": "cannot tell"}).status_code == 303
     third = Read(here.get("/review").text).form("data-review")
     assert third["trace"] not in {first["trace"], second["trace"]}
-    store.close()
 
 
-def test_a_review_can_be_taken_back(tmp_path: Path) -> None:
+def test_a_review_can_be_taken_back(store: Store) -> None:
     """What one said is in the form again, and replaces what was said before."""
-    store = filled(tmp_path / "logs.db", 5)
+    store.write(evaluations(5), CHECKS)
     here, trace_id = client(store), f"{evaluation(2).trace.trace_id:032x}"
     form = Read(here.get(f"/review?trace={trace_id}").text).form("data-review")
     assert form["item"] == ""
@@ -485,71 +449,47 @@ def test_a_review_can_be_taken_back(tmp_path: Path) -> None:
     form = Read(page).form("data-review")
     here.post("/review", data={**form, "v-faithfulness": "fail", "do": "submit"})
     assert [row.verdict for row in queue.load_verdicts(store)] == ["fail"]
-    store.close()
 
 
-def test_a_verdict_for_another_log_is_refused(tmp_path: Path) -> None:
+def test_a_verdict_for_another_log_is_refused(waiting: Store) -> None:
     """A task of another log changes nothing, what is sent twice is kept once, and *false* can be said of every log."""
-    store = filled(tmp_path / "logs.db", 5)
-    here = client(store)
-    queue.fill(store, queue.Policy(quota=10))
+    here = client(waiting)
     page = here.get("/review").text
     sent = {**Read(page).form("data-review"), "do": "submit", "v-faithfulness": "pass"}
-    with store.reading() as connection:
+    with waiting.reading() as connection:
         items = connection.scalars(select(schema.items.c.id).where(schema.items.c.slot == 0)).all()
     other = next(item for item in items if str(item) != sent["item"])
     assert here.post("/review", data={**sent, "item": str(other)}).status_code == 409
     assert [here.post("/review", data=sent).status_code for _ in range(2)] == [303, 303]
-    assert [row.verdict for row in queue.load_verdicts(store)] == ["pass"]
+    assert [row.verdict for row in queue.load_verdicts(waiting)] == ["pass"]
     assert 'name="v-correctness" value="fail"' in page
-    store.close()
 
 
-def test_the_next_log_can_be_had_in_advance(tmp_path: Path) -> None:
+def test_the_next_log_can_be_had_in_advance(waiting: Store) -> None:
     """Another one than the one that is shown, held as well, and given back by who leaves."""
-    store = filled(tmp_path / "logs.db", 12)
-    queue.fill(store, queue.Policy(quota=30))
-    here = client(store)
+    here = client(waiting)
     first = Read(here.get("/review").text).form("data-review")
     ahead = here.get(f"/review/next?skip={first['item']}")
     assert "<html" not in ahead.text
     second = Read(ahead.text).form("data-review")
     assert second["item"] not in {"", first["item"]}
-    assert sum(states["locked"] for states in queue.count_items(store).values()) == 2
+    assert sum(states["locked"] for states in queue.count_items(waiting).values()) == 2
     here.post("/review", data={"csrf": first["csrf"], "item": second["item"], "do": "release"})
-    assert sum(states["locked"] for states in queue.count_items(store).values()) == 1
-    store.close()
+    assert sum(states["locked"] for states in queue.count_items(waiting).values()) == 1
 
 
-def test_a_verdict_goes_to_its_own_log(tmp_path: Path) -> None:
-    """An item of another log closes nothing there."""
-    store = filled(tmp_path / "logs.db", 12)
-    queue.fill(store, queue.Policy(quota=30))
-    here = client(store)
-    form = Read(here.get("/review").text).form("data-review")
-    free = next(t for t in every_trace(store) if t != form["trace"])
-    here.post("/review", data={**form, "trace": free, "v-faithfulness": "pass", "do": "submit"})
-    with store.reading() as connection:
-        state = connection.scalar(select(schema.items.c.state).where(schema.items.c.id == int(form["item"])))
-    assert state == "open"
-    store.close()
-
-
-# --- overview ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_overview_shows_the_store_s_figures(store: Store) -> None:
+def test_the_overview_shows_the_store_s_figures(full: Store) -> None:
     """Rates with their intervals as the store gives them, a chart for each, links to the failures."""
     now = time.time()
-    page = client(store).get("/?range=24h").text
-    found = overview.overview(store, now - 86_400, now)
+    page = client(full).get("/?range=24h").text
+    found = overview.overview(full, now - 86_400, now)
     (check,) = (each for each in found.checks if each.evaluator == "faithfulness")
     assert check.passes is not None
     text = Read(page).text
     assert percent(check.passes.value) in text
     assert range_percent(check.passes.interval) in text
     assert 'aria-label="Pass rate of faithfulness over time"' in page
-    spent = costs(store, now - 86_400, now)
+    spent = costs(full, now - 86_400, now)
     assert spent.total == pytest.approx(40 * 2 * 0.01), "each stored one stands for two requests"
     assert f"US$ {spent.total:.2f}" in text
     assert [each.cost for each in spent.sessions] == [pytest.approx(0.02)] * 10
@@ -558,9 +498,8 @@ def test_the_overview_shows_the_store_s_figures(store: Store) -> None:
     assert "Nothing in this time" not in text
 
 
-def test_the_time_that_is_shown_first_has_the_logs(tmp_path: Path) -> None:
+def test_the_time_that_is_shown_first_has_the_logs(store: Store) -> None:
     """The shortest one with all of them, 7 days at most; 24 hours are 24 columns, and times are also the reader's."""
-    store = open_store(str(tmp_path / "logs.db"))
     browser, now = client(store), time.time()
     shown = lambda path: re.search(r'aria-current="true">([^<]+)<', browser.get(path).text)[1]  # type: ignore[index]  # noqa: E731
     assert [shown("/"), shown("/questions")] == ["7 days", "7 days"]
@@ -571,12 +510,10 @@ def test_the_time_that_is_shown_first_has_the_logs(tmp_path: Path) -> None:
     day = overview.overview(store, overview.begin_of(86_400, now), now)
     assert (len(day.traffic), day.step) == (24, 3_600)
     assert '<time datetime="' in browser.get("/").text
-    store.close()
 
 
-def test_what_was_before_is_beside_it(tmp_path: Path) -> None:
+def test_what_was_before_is_beside_it(store: Store) -> None:
     """The rate of as long a time before, and a sign where the intervals do not touch."""
-    store = open_store(str(tmp_path / "logs.db"))
     now = time.time()
     old = [evaluation(n, 0.1, started=now - 10 * 86_400 - n) for n in range(40)]
     new = [evaluation(100 + n, 0.95, started=now - 86_400 - n) for n in range(40)]
@@ -584,26 +521,24 @@ def test_what_was_before_is_beside_it(tmp_path: Path) -> None:
     page = Read(client(store).get("/?range=7d").text).text
     assert "▲ from 0.0 %" in page
     assert "before 0.0 %" in page
-    store.close()
 
 
-def test_the_overview_begins_with_what_people_say(store: Store) -> None:
+def test_the_overview_begins_with_what_people_say(full: Store) -> None:
     """The share that people would fail with its interval, from verdicts and scores; then how many pass with n."""
-    text = Read(client(store).get("/?range=7d").text).text
+    text = Read(client(full).get("/?range=7d").text).text
     evaluator = r"Faithfulness: \d+\.\d % of the answers pass \(\d+\.\d to \d+\.\d, n = \d+\) in the last 7 days\."
     people = r"People would fail (\d+) % \((\d+) to (\d+); (\d+) verdicts and (\d+) scores(?:; [^)]*)?\)\."
     numbers = re.search(f"{people} {evaluator}", text)
     assert numbers is not None, text[:2_000]
-    share = true_shares.estimate(store, "faithfulness", time.time() - 7 * 86_400, time.time())
+    share = true_shares.estimate(full, "faithfulness", time.time() - 7 * 86_400, time.time())
     assert share is not None
     low, high = share.interval
     shown = [round(100 * x) for x in (share.value, low, high)] + [share.verdicts, share.scores]
     assert [int(x) for x in numbers.groups()[:5]] == pytest.approx(shown, abs=1)
 
 
-def test_a_fall_has_a_beginning(tmp_path: Path) -> None:
+def test_a_fall_has_a_beginning(store: Store) -> None:
     """The first sentence says from what to what, and since when; a rise is no alarm."""
-    store = open_store(str(tmp_path / "logs.db"))
     now = time.time()
     old = [evaluation(n, 0.95, started=now - 9 * 86_400 - 3_000 * n) for n in range(60)]
     good = [evaluation(100 + n, 0.95, started=now - 6 * 86_400 + 3_000 * n) for n in range(60)]
@@ -616,49 +551,44 @@ def test_a_fall_has_a_beginning(tmp_path: Path) -> None:
     assert since is not None, text[:1_500]
     begun = [time.strftime("%Y-%m-%d", time.gmtime(now - 2 * 86_400 - back)) for back in (0, 15_000)]
     assert since[1] in begun  # a point of time covers some hours
-    store.close()
 
 
-def test_the_health_page_counts_every_check(store: Store) -> None:
+def test_the_health_page_counts_every_check(full: Store) -> None:
     """A check with a verdict is a check that ran."""
-    with store.reading() as connection:
+    with full.reading() as connection:
         traces = connection.scalar(select(func.count()).select_from(schema.traces))
         done = {check.name: (check.done, check.failed) for check in health._checks(connection, time.time())}
     assert done["faithfulness"] == (traces, 0)
-    assert "No evaluator has scored" not in client(store).get("/health").text
+    assert "No evaluator has scored" not in client(full).get("/health").text
 
 
-def test_the_list_of_evaluators_has_their_rates(store: Store) -> None:
+def test_the_list_of_evaluators_has_their_rates(full: Store) -> None:
     """The share of passes of seven days, with its interval, as the overview has it."""
-    rates = overview.pass_rates(store, time.time() - 7 * 86_400, time.time())
+    rates = overview.pass_rates(full, time.time() - 7 * 86_400, time.time())
     assert rates["faithfulness"] is not None
-    text = Read(client(store).get("/evaluators").text).text
+    text = Read(client(full).get("/evaluators").text).text
     assert percent(rates["faithfulness"].value) in text
     assert range_percent(rates["faithfulness"].interval) in text
 
 
-# --- agreement and evaluators -----------------------------------------------------------------------------------------
-
-
-def test_agreement_shows_the_store_s_figures(store: Store) -> None:
+def test_agreement_shows_the_store_s_figures(full: Store) -> None:
     """Precision, recall and alpha are those that the store's own functions give."""
-    page = Read(client(store).get("/agreement").text).text
-    found = agreement.agreement(store)
+    page = Read(client(full).get("/agreement").text).text
+    found = agreement.agreement(full)
     (of,) = (each for each in found.evaluators if each.evaluator == "faithfulness")
-    assert of.precision is not None
-    assert of.recall is not None
-    assert percent(of.precision.value) in page
-    assert percent(of.recall.value) in page
+    for estimate in (of.precision, of.recall):
+        assert estimate is not None
+        assert percent(estimate.value) in page
     alpha = found.alphas[""].value
     assert alpha is not None
     assert f"{alpha:.2f}" in page
     assert "anna and ben" in page
 
 
-def test_a_threshold_shows_its_consequences(store: Store) -> None:
+def test_a_threshold_shows_its_consequences(full: Store) -> None:
     """Without script: the form's slider names a candidate, and the page has the figures of that very threshold."""
-    here = client(store)
-    judged = queue.load_verdicts(store, "faithfulness")
+    here = client(full)
+    judged = queue.load_verdicts(full, "faithfulness")
     steps = sorted(measure_thresholds(judged, None, "higher", weighted=False), key=lambda step: step.threshold)
     wanted = steps[len(steps) // 3]
     page = here.get(f"/evaluators/faithfulness?view=reviewed&threshold={wanted.threshold}").text
@@ -678,8 +608,7 @@ def test_a_calibration_is_fitted_and_put_in_force(tmp_path: Path) -> None:
     store = filled(tmp_path / "logs.db", 120, reviews=160)
     file = tmp_path / "calibration.json"
     here = client(store, calibration_file=str(file))
-    csrf = Read(here.get("/evaluators/faithfulness").text).csrf
-    data = {"csrf": csrf, "view": "reviewed"}
+    data = {"csrf": Read(here.get("/evaluators/faithfulness").text).csrf, "view": "reviewed"}
     page = here.post("/evaluators/faithfulness/calibrations", data={**data, "do": "fit"})
     assert page.status_code == 200
     assert "not yet in force" in page.text
@@ -693,35 +622,18 @@ def test_a_calibration_is_fitted_and_put_in_force(tmp_path: Path) -> None:
     store.close()
 
 
-def test_no_such_evaluator(store: Store) -> None:
-    """Names that nobody scored under."""
-    for name in ("none", "<script>", "%00", "../x"):
-        assert client(store).get(f"/evaluators/{name}").status_code == 404
-
-
-# --- roles ------------------------------------------------------------------------------------------------------------
-
-
-def test_roles_see_their_pages(tmp_path: Path) -> None:
+def test_roles_see_their_pages(store: Store) -> None:
     """A viewer reads and sees no personal data, a reviewer judges, an admin has users and the log; the links match."""
-    store = open_store(str(tmp_path / "logs.db"))
     made = evaluation(1)
     found = Evidence(11, 40, "supported", 0.9, "d", 0, 14, 40)
-    private = replace(
-        made.trace, answer="Write to anna@example.org, please do it now. Yes.", query="Who? +49 30 1234567890"
-    )
+    private = replace(made.trace, answer="Write to anna@example.org, please do it now. Yes.", query="Who?")
     store.write([replace(made, trace=private, scores=(replace(made.scores[0], evidence=(found,)),))])
+    path, console = f"/traces/{private.trace_id:032x}", Console(store)
     for role in ("viewer", "reviewer", "admin"):
-        accounts.add(store, role, role, "correct horse battery")
-    path = f"/traces/{private.trace_id:032x}"
-    for role, allowed in (("viewer", 200), ("reviewer", 200), ("admin", 200)):
-        here = client(store)
-        assert here.get(path).status_code == 303
-        page = here.get("/login").text
-        form = dict.fromkeys(("csrf",), Read(page).csrf) if 'name="csrf"' in page else {}
-        here.post("/login", data={**form, "name": role, "password": "correct horse battery"})
+        console.add(role, role)
+        here = console.signed_in(role)
         seen = here.get(path)
-        assert seen.status_code == allowed
+        assert seen.status_code == 200
         assert ("anna@example.org" in Read(seen.text).text) == (role != "viewer")
         assert here.get("/review").status_code == (403 if role == "viewer" else 200)
         assert here.get("/users").status_code == (200 if role == "admin" else 403)
@@ -729,17 +641,13 @@ def test_roles_see_their_pages(tmp_path: Path) -> None:
         assert ("/review?trace=" in seen.text) == (role != "viewer")
         assert ("/conversation?session=" in seen.text) == (role != "viewer")
         assert "Log out" in seen.text
-    store.close()
 
 
 def test_a_link_of_the_dashboards_is_understood() -> None:
     """What a dashboard's link to the answers behind a series has in its address, the list of traces filters by."""
     folder = Path(__file__).parents[2] / "grafana" / "dashboards"
-    links = {
-        address
-        for file in folder.glob("*.json")
-        for address in re.findall(r"\$\{chatlog_url\}(/traces\?[^\"]+)", file.read_text(encoding="utf-8"))
-    }
+    texts = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.json"))
+    links = set(re.findall(r"\$\{chatlog_url\}(/traces\?[^\"]+)", texts))
     assert links
     for address in links:
         timed = re.sub(r"\$\{__(?:from|to):date:iso\}", "2026-11-21T10:00:00.500Z", address)

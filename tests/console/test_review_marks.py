@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragtrace.console.chatlogs.store_types import Review
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace
 from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
-from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.review import named_queues, own_questions
 from ragtrace.console.review.own_questions import Category, OwnQuestion
@@ -23,28 +22,25 @@ MAIL = SECRETS[0]
 
 
 def _ask(console: Console) -> None:
-    own_questions.create(
-        console.store,
-        OwnQuestion("tone", "How is its tone?", "category", "", (Category("kind", "i"), Category("rude"))),
-    )
+    tone = (Category("kind", "i"), Category("rude"))
+    own_questions.create(console.store, OwnQuestion("tone", "How is its tone?", "category", "", tone))
     own_questions.create(console.store, OwnQuestion("score", "How good?", "number", low=0, high=10))
     own_questions.create(console.store, OwnQuestion("gap", "What is missing?", "text"))
 
 
-def _answer(console: Console) -> str:
+def _stored(console: Console) -> StoredTrace:
     stored = console.store.get(TRACE)
     assert stored is not None
-    return stored.trace.answer
+    return stored
 
 
 def test_by_form(evil: Console) -> None:
-    """Without script: own questions, and sentences to mark; what was said is in the form again, on the page of the
-    trace and in the export."""
+    """Without script: own questions, and sentences to mark; what was said is in form, trace and export again."""
     _ask(evil)
     rob = evil.signed_in("rob")
     page = rob.get(f"/review?trace={TRACE}").text
     form = Read(page).form("data-review")
-    answer = _answer(evil)
+    answer = _stored(evil).trace.answer
     begin = answer.index("It is not so")
     mark = f"{begin}:{len(answer)}:unsupported"
     assert f'value="{mark}"' in page.partition("<noscript>")[2]
@@ -52,8 +48,7 @@ def test_by_form(evil: Console) -> None:
     assert rob.post("/review", data=said).status_code == 303
     again = rob.get(f"/review?trace={TRACE}").text
     assert f'name="mark" value="{mark}" checked' in again
-    assert 'value="2.5"' in again
-    assert "&lt;b&gt;all</textarea>" in again
+    assert all(text in again for text in ('value="2.5"', "&lt;b&gt;all</textarea>"))
     trace = rob.get(f"/traces/{TRACE}").text
     assert "“It is not so.” <b>not supported</b>" in trace
     assert "&lt;b&gt;all" in trace
@@ -100,17 +95,13 @@ def test_by_program(evil: Console) -> None:
 
 
 def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
-    """A reviewer who sees masked texts marks what they see; it is kept as the same words of the answer, and what they
-    get back, on the page and in the export, has neither the words under a mask nor their length."""
+    """A reviewer of masked texts marks what they see; it is kept as the same words of the answer, and what they get
+    back, on page and in export, has neither the words under a mask nor their length."""
     _ask(evil)
     masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
     rob, ada = masked.signed_in("rob"), masked.signed_in("ada")
-    answer = _answer(evil)
-    stored = evil.store.get(TRACE)
-    assert stored is not None
-    seen = mask_trace(stored).trace.answer
-    start = seen.index("Write to")
-    end = seen.index("or call") - 1
+    answer, seen = _stored(evil).trace.answer, mask_trace(_stored(evil)).trace.answer
+    start, end = seen.index("Write to"), seen.index("or call") - 1
     form = Read(rob.get(f"/review?trace={TRACE}").text).form("data-review")
     said = {**form, "do": "submit", "mark": f"{start}:{end}:contradicted", "q-gap": f"ask {MAIL}"}
     assert rob.post("/review", data=said).status_code == 303
@@ -123,19 +114,16 @@ def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
     (whole,) = [json.loads(line) for line in ada.get("/api/export").text.splitlines()]
     assert whole["evidence"][0]["text"] == f"Write to {MAIL}"
     assert answer[whole["evidence"][0]["start"] : whole["evidence"][0]["end"]] == f"Write to {MAIL}"
-    assert isinstance(masked.settings, ConsoleSettings)
 
 
 @pytest.mark.parametrize(
     ("begin", "end", "words"),
     [
-        ("Write", " to", "Write to"),
-        ("[email]", " or", f"{MAIL} or"),
+        ("Write", " to", "Write to"), ("[email]", " or", f"{MAIL} or"), ("Write", "[e", f"Write to {MAIL}"),
         ("mail", "ai", MAIL),  # inside of the mask: all that is under it
-        ("Write", "[e", f"Write to {MAIL}"),
         ("il]", " now", f"{MAIL} or {MAIL} now"),
     ],
-)
+)  # fmt: skip
 def test_marks_of_a_masked_answer(begin: str, end: str, words: str) -> None:
     """They cover whole masks, and lead back to the same place in the masked answer."""
     answer = f"Write to {MAIL} or {MAIL} now."
@@ -157,8 +145,7 @@ def test_a_named_queue_shows_masked_logs(evil: Console) -> None:
     masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
     rob = masked.signed_in("rob")
     page = rob.get("/review?queue=legal").text
-    assert "[email]" in page
-    assert MAIL not in page
+    assert ("[email]" in page, MAIL in page) == (True, False)
     rob.post("/review", data={"do": "done"})
     assert MAIL in masked.signed_in("ada").get("/review?queue=legal").text
 
@@ -173,8 +160,7 @@ def test_a_mark_without_a_mask_stays(evil: Console) -> None:
 
 def test_a_number_in_a_column_with_empty_rows_is_masked(evil: Console) -> None:
     """pandas makes floats of such a column; a telephone number in it is one still."""
-    stored = evil.store.get(TRACE)
-    assert stored is not None
+    stored = _stored(evil)
     trace = replace(stored.trace, attributes={"phone": 4915112345678.0, "score": 0.75, "rows": 12.0})
     changed = replace(stored, evaluation=replace(stored.evaluation, trace=trace))
     masked = dict(mask_trace(changed).trace.attributes)

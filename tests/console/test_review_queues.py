@@ -27,12 +27,10 @@ def test_a_queue_by_form(console: Console) -> None:
     _with_logs(console)
     ada, rob = console.signed_in("ada"), console.signed_in("rob")
     assert ada.post("/review/queues", data={"do": "add", "name": "shop", "app": "shop", "assignee": "ada"}).is_redirect
-    page = ada.get("/review/queues").text
-    assert "shop" in page
+    assert "shop" in ada.get("/review/queues").text
     assert named_queues.find(console.store, "shop").filter == Filter(app="shop")
     assert "/review?queue=shop" in ada.get("/review").text
-    form = Read(ada.get("/review?queue=shop").text).form("data-review")
-    assert form["queue"] == "shop"
+    assert Read(ada.get("/review?queue=shop").text).form("data-review")["queue"] == "shop"
     assert rob.get("/review?queue=shop").status_code == 404
     assert "queue=shop" not in rob.get("/review").text
     changed = {"do": "change", "name": "shop", "instructions": "Look at <b>prices</b>.", "assignee": "rob"}
@@ -58,11 +56,8 @@ def test_logs_are_sent_from_the_list_and_from_a_page(console: Console) -> None:
     assert "all 6" in rob.get("/traces?app=shop").text
     trace = f"{evaluation(3).trace.trace_id:032x}"
     assert "legal" in rob.get(f"/traces/{trace}").text
-    for back, target in (
-        (f"/traces/{trace}", f"/traces/{trace}"),
-        ("https://attack.example/", "/review"),
-        ("//attack.example", "/review"),
-    ):
+    others = ((address, "/review") for address in ("https://attack.example/", "//attack.example"))
+    for back, target in ((f"/traces/{trace}", f"/traces/{trace}"), *others):
         answer = rob.post("/review/send", data={"queue": "legal", "trace": trace, "back": back})
         assert (answer.status_code, answer.headers["location"]) == (303, target)
     assert named_queues.find(console.store, "legal").waiting == 1
@@ -70,8 +65,8 @@ def test_logs_are_sent_from_the_list_and_from_a_page(console: Console) -> None:
 
 
 def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console) -> None:
-    """Only those that were ticked get the verdict, and keep what was said of them before; a viewer may do neither.
-    Without a tick the data set has all rows of the list, reviewed or not."""
+    """Only ticked ones get the verdict, and keep what was said of them before; a viewer may do neither. Without a tick
+    the data set has all rows of the list, reviewed or not."""
     _with_logs(console)
     rob = console.signed_in("rob")
     ids = [f"{evaluation(n).trace.trace_id:032x}" for n in range(3)]
@@ -99,21 +94,22 @@ def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console)
 
 
 def test_a_conversation_is_a_page(console: Console) -> None:
-    """Its requests in their order, with questions, answers and verdicts; a role that sees masked texts finds none by
-    its session."""
+    """Its requests in their order, with questions and answers; a role that sees masked texts finds none of it."""
     started = time.time() - 900
     facts = Facts(app="shop", session_id="s/1")
     turns = [evaluation(n, started=started + 60 * n, facts=facts, query=f"Turn {n}?") for n in range(3)]
     console.store.write([*turns, evaluation(9)], CHECKS)
     rob = console.signed_in("rob")
-    text = Read(rob.get("/conversation?session=s/1").text).text
-    assert [text.index(f"Turn {n}?") for n in range(3)] == sorted(text.index(f"Turn {n}?") for n in range(3))
+    page = rob.get("/conversation?session=s/1").text
+    text = Read(page).text
+    places = [text.index(f"Turn {n}?") for n in range(3)]
+    assert places == sorted(places)
     assert "3 requests" in text
-    assert "<b>Turn 1?</b>" in rob.get("/conversation?session=s/1").text
+    assert "<b>Turn 1?</b>" in page
     assert turns[0].trace.answer in text
     assert "parcel 9" not in text
     link = f"/traces/{turns[0].trace.trace_id:032x}"
-    assert link in rob.get("/conversation?session=s/1").text
+    assert link in page
     assert "/conversation?session=s%2F1" in rob.get(link).text
     assert "No such conversation" in rob.get("/conversation?session=none").text
     assert console.signed_in("vera").get("/conversation?session=s/1").status_code == 403

@@ -33,6 +33,11 @@ def _filled(store: Store) -> float:
     return now
 
 
+def _refund(console: Console) -> tuple[int, str]:
+    """The topic about refunds: its id and name."""
+    return next((topic, name) for topic, name in load_names(console.store).items() if "refund" in name)
+
+
 def test_the_page_says_which_questions_fail(console: Console) -> None:
     """Where most failures are and what became worse, in words; each topic with share, interval, causes and logs."""
     now = _filled(console.store)
@@ -65,8 +70,7 @@ def test_a_topic_has_a_page(console: Console) -> None:
     """With its worst logs and its gaps; one that is not there says so."""
     _filled(console.store)
     browser = console.signed_in("rob")
-    refund = next(topic for topic, name in load_names(console.store).items() if "refund" in name)
-    text = browser.get(f"/questions/{refund}").text
+    text = browser.get(f"/questions/{_refund(console)[0]}").text
     assert text.count("✗ fail") == 20
     assert MAIL in text
     assert "irrelevant context" in text
@@ -78,15 +82,14 @@ def test_a_topic_has_a_page(console: Console) -> None:
 def test_a_topic_shows_how_it_moved(console: Console) -> None:
     """A curve with a table of the same values: the share of each step, and that of all questions beside it."""
     now = _filled(console.store)
-    refund = next(topic for topic, name in load_names(console.store).items() if "refund" in name)
+    refund, _ = _refund(console)
     steps = topic_history(console.store, refund, now - 14 * DAY, now, "faithfulness", steps=14)
     moved = {round((step.start - now) / DAY): step for step in steps if step.failures}
     assert set(moved) == {-11, -3, -2} or set(moved) == {-10, -2, -1}
-    first, *_ = moved.values()
-    assert first.failures is not None
-    assert first.failures.value == pytest.approx(0.1)
-    assert first.total is not None
-    assert first.total.value == pytest.approx(0.1)
+    first = next(iter(moved.values()))
+    for share in (first.failures, first.total):
+        assert share is not None
+        assert share.value == pytest.approx(0.1)
     text = console.signed_in("rob").get(f"/questions/{refund}?range=30d").text
     assert "over time, and of all questions" in text
     assert '<h2 id="moved">How it moved</h2>' in text
@@ -96,11 +99,10 @@ def test_a_topic_shows_how_it_moved(console: Console) -> None:
 
 
 def test_traces_have_a_filter_for_the_topic(console: Console) -> None:
-    """The page of a topic leads to all its failures; the list names the topic; the route takes the same filter; what is
-    no topic's id is said."""
+    """A topic's page leads to all its failures; list and route take the filter, and say what is no topic's id."""
     _filled(console.store)
     browser = console.signed_in("rob")
-    refund, name = next((topic, name) for topic, name in load_names(console.store).items() if "refund" in name)
+    refund, name = _refund(console)
     address = f"/traces?topic={refund}&amp;evaluator=faithfulness&amp;label=fail&amp;range=7d"
     assert address in browser.get(f"/questions/{refund}").text
     text = browser.get(address.replace("&amp;", "&")).text
@@ -120,11 +122,9 @@ def test_masked_roles_see_masked_questions(console: Console) -> None:
     """On every page and in every export; the names of topics have no personal data for anybody."""
     _filled(console.store)
     vera, rob = console.signed_in("vera"), console.signed_in("rob")
-    refund = next(topic for topic, name in load_names(console.store).items() if "refund" in name)
     assert not any("jane" in name for name in load_names(console.store).values())
-    addresses = ["/questions", "/questions/gaps", f"/questions/{refund}"]
-    addresses += [f"/api/knowledge-gaps?format={form}" for form in ("json", "jsonl", "csv")]
-    for address in addresses:
+    files = [f"/api/knowledge-gaps?format={form}" for form in ("json", "jsonl", "csv")]
+    for address in ("/questions", "/questions/gaps", f"/questions/{_refund(console)[0]}", *files):
         seen, masked = rob.get(address), vera.get(address)
         assert (seen.status_code, masked.status_code) == (200, 200)
         assert MAIL in seen.text, address
@@ -182,6 +182,5 @@ def test_looks_are_written_down(console: Console) -> None:
     console.signed_in("vera").get("/questions/gaps")
     console.program("rob", "read").get("/api/knowledge-gaps?format=csv")
     lines = console.signed_in("ada").get("/api/audit").json()
-    actions = [(line["user"], line["action"]) for line in lines]
-    assert ("vera", "question.gaps") in actions
-    assert ("rob", "question.gaps") in actions
+    actions = {(line["user"], line["action"]) for line in lines}
+    assert actions >= {("vera", "question.gaps"), ("rob", "question.gaps")}

@@ -49,19 +49,18 @@ def test_the_main_job(tmp_path: Path) -> None:
         assert attributes[semconv.STATUS] == "scored"
         label, value = (attributes.get(f"gen_ai.evaluation.answer_relevance.{key}") for key in ("label", "score"))
         assert label == "refusal" or 0 <= value <= 1
-    grounded = [r["attributes"] for r in roots if "gen_ai.evaluation.groundedness.score" in r["attributes"]]
+    score = "gen_ai.evaluation.groundedness.score"
+    grounded = [root["attributes"] for root in roots if score in root["attributes"]]
     assert len(grounded) >= 4  # an answer that the model cut off after "the following steps:" claims nothing
-    for attributes in grounded:
-        assert 0 <= attributes["gen_ai.evaluation.groundedness.score"] <= 1
-        assert semconv.EVIDENCE in attributes
+    assert all(0 <= attributes[score] <= 1 and semconv.EVIDENCE in attributes for attributes in grounded)
     retrievals = [s for s in spans if s["name"].startswith("retrieval")]
     assert {s["attributes"]["ragtrace.retrieval.documents.count"] for s in retrievals} == {3, 4}
     assert {s["parent_id"] for s in retrievals} == {s["span_id"] for s in roots}
-    assert "requests 8 = sampled out 0 + evaluated 8 + dropped 0" in output
-    assert "sampled out + scored + failed + dropped): yes" in output
-    assert "least grounded 1:" in output
-    assert "verdicts that agree with the labels" in output
-    assert "ragtrace_evaluations_total{" in output
+    for text in (
+        "requests 8 = sampled out 0 + evaluated 8 + dropped 0", "sampled out + scored + failed + dropped): yes",
+        "least grounded 1:", "verdicts that agree with the labels", "ragtrace_evaluations_total{",
+    ):  # fmt: skip
+        assert text in output
     with closing(open_store(str(tmp_path / "chatlogs.db"))) as store:
         stored = [store.get(root["trace_id"]) for root in roots]
     for root, log in zip(roots, stored, strict=True):
@@ -91,10 +90,7 @@ def test_every_question_was_answered_once_for_each_assistant() -> None:
 def test_the_corpus_is_found() -> None:
     """The retriever finds the right passage for plain questions."""
     index = corpus.build()
-    for question, topic in (
-        ("What does the assert statement do?", "assert"),
-        ("What does the nonlocal statement do?", "nonlocal"),
-        ("How does slicing work?", "slicings"),
-    ):
+    questions = {f"What does the {topic} statement do?": topic for topic in ("assert", "nonlocal")}
+    for question, topic in (questions | {"How does slicing work?": "slicings"}).items():
         assert topic in {chunk.topic for chunk, _ in index.search(question)}
     assert len({chunk.id for chunk in index.chunks}) == len(index.chunks) > 300

@@ -108,8 +108,8 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
 
     call = Call("langchain", "Why?", None)
     board = boards.DemoBoard()
-    demo._ask(board, call, False, refuse)
-    demo._ask(board, call, False, refuse)
+    for _ in range(2):
+        demo._ask(board, call, False, refuse)
     with pytest.raises(ModelError, match="no server"):
         demo._ask(board, call, False, refuse)
 
@@ -130,22 +130,15 @@ def test_a_refusal_neither_passes_nor_fails() -> None:
 
 
 def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
-    """A taken metrics port is replaced by a free one; Ctrl-C, which reaches every process of the terminal, ends a
-    served demo with its summary and nothing else."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
+    """A taken metrics port is replaced; Ctrl-C for all processes ends a served demo with its summary, nothing else."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         options = ["demo", "--serve", "--requests", "2"]
         process = subprocess.Popen(
-            [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"],
-            cwd=tmp_path,
-            env={**os.environ, "RAGTRACE_PROMETHEUS_PORT": str(port)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+            [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"], cwd=tmp_path, text=True,
+            env={**os.environ, "RAGTRACE_PROMETHEUS_PORT": str(port)}, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
         assert process.stdout is not None
         output = []
         for line in process.stdout:

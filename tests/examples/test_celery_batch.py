@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.applications.processes import WAIT, running
-from tests.examples.example_folder import copy_example, scored_spans, stored_request
-from tests.otlp.receivers import http_server
+from tests.examples.example_folder import run_script, scored_spans, started, stored_request
 
 WORKER = ("celery", "-A", "tasks", "worker", "--concurrency", "2")
 
@@ -21,23 +16,10 @@ WORKER = ("celery", "-A", "tasks", "worker", "--concurrency", "2")
 def test_a_batch_is_answered_and_scored(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Each question of the file is answered in a process of the pool, and its request arrives with its verdicts."""
     address = request.getfixturevalue("redis_server").url if broker == "redis" else ""
-    folder = copy_example("celery_batch", tmp_path)
-    with (
-        http_server() as (endpoint, received),
-        running(folder, endpoint, WORKER, RAGTRACE_OTLP_ENDPOINT=endpoint, BROKER=address) as worker,
-    ):
-        done = subprocess.run(
-            [sys.executable, "ask.py"],
-            cwd=folder,
-            env={**os.environ, "BROKER": address},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=WAIT,
-        )
-        assert done.returncode == 0, done.stderr + worker.tail()
+    with started("celery_batch", tmp_path, WORKER, BROKER=address) as (folder, received, worker):
+        output = run_script(folder, "ask.py", BROKER=address)
         worker.stop()
-    answers = re.findall(r"^(\S.*)\n    (.+)  \(trace (\w{32})\)$", done.stdout, re.MULTILINE)
+    answers = re.findall(r"^(\S.*)\n    (.+)  \(trace (\w{32})\)$", output, re.MULTILINE)
     assert [question for question, _, _ in answers] == (folder / "questions.txt").read_text().splitlines()
     spans = scored_spans(received, "groundedness")
     assert spans.keys() == {trace_id for _, _, trace_id in answers}, worker.tail()

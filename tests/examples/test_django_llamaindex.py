@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.applications.processes import WAIT, Application, running
-from tests.examples.example_folder import copy_example, scored_spans, stored_request
-from tests.otlp.receivers import http_server
+from tests.applications.processes import WAIT, Application
+from tests.examples.example_folder import scored_spans, started, stored_request
 
 RIGHT = "How many books can I borrow?"
 UNKNOWN = "Who runs the archive?"
@@ -45,13 +44,8 @@ class Visitor:
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_answers_are_streamed_and_scores_and_thumbs_arrive(server: str, tmp_path: Path) -> None:
-    """Each answer comes in pieces; its request arrives with its session and verdict, and its thumb is in the store. A
-    question from another site is refused."""
-    folder = copy_example("django_llamaindex", tmp_path)
-    with (
-        http_server() as (endpoint, received),
-        running(folder, endpoint, SERVERS[server], RAGTRACE_OTLP_ENDPOINT=endpoint) as application,
-    ):
+    """Answers come in pieces; requests arrive with session, verdict and thumb; another site's question is refused."""
+    with started("django_llamaindex", tmp_path, SERVERS[server]) as (folder, received, application):
         application.wait(lambda: "Library desk" in application.get("/"))
         with pytest.raises(urllib.error.HTTPError, match="403"):  # a form of another site has no token
             urllib.request.urlopen(f"http://127.0.0.1:{application.port}/ask", b"question=x", timeout=WAIT)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.applications.processes import WAIT, Application, running
-from tests.examples.example_folder import copy_example, scored_spans, stored_request
-from tests.otlp.receivers import Received, http_server
+from tests.applications.processes import WAIT, Application
+from tests.examples.example_folder import scored_spans, started, stored_request
+from tests.otlp.receivers import Received
 
 RIGHT = "How long is the warranty?"
 UNKNOWN = "What does a new milk jug cost?"
@@ -27,15 +27,10 @@ class Chat:
     folder: Path
     received: Received
 
-    @property
-    def url(self) -> str:
-        """The address of the page."""
-        return f"http://127.0.0.1:{self.application.port}/"
-
     def post(self, path: str, body: dict[str, str]) -> Any:
         """An open response."""
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode(), headers)
+        url, headers = f"http://127.0.0.1:{self.application.port}/{path}", {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
         return urllib.request.urlopen(request, timeout=WAIT)
 
     def ask(self, question: str, session: str) -> tuple[str, list[str]]:
@@ -50,12 +45,8 @@ class Chat:
 
 @pytest.fixture
 def chat(tmp_path: Path) -> Iterator[Chat]:
-    folder = copy_example("fastapi_langgraph", tmp_path)
     command = ("uvicorn", "--port", "{port}", "app:app")
-    with (
-        http_server() as (endpoint, received),
-        running(folder, endpoint, command, RAGTRACE_OTLP_ENDPOINT=endpoint) as application,
-    ):
+    with started("fastapi_langgraph", tmp_path, command) as (folder, received, application):
         application.wait(lambda: "Coffee help" in application.get("/"))
         yield Chat(application, folder, received)
 

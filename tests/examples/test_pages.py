@@ -23,8 +23,7 @@ PAGES = {
 @pytest.mark.browser
 @pytest.mark.parametrize("example", PAGES)
 def test_a_user_asks_and_clicks_a_thumb(example: str, tmp_path: Path) -> None:
-    """The answer appears with two buttons; a click on one is thanked for, and reaches the store. No error is
-    logged, and axe-core finds nothing."""
+    """A click on a button of the answer is thanked for and stored. No error is logged, and axe-core finds nothing."""
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = shutil.which("chromium")
     if chromium is None and not os.environ.get("CI"):

@@ -5,32 +5,18 @@ No test runs the Collector or the containers; tests/worker/test_examples.py read
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.applications.processes import WAIT, running
-from tests.examples.example_folder import copy_example, scored_spans, stored_request
-from tests.otlp.receivers import http_server
+from tests.examples.example_folder import run_script, scored_spans, started, stored_request
 
 WORKER = ("ragtrace", "worker", "--http", "127.0.0.1:{port}", "--buffer", "buffer.db")
 
 
 def test_an_application_without_ragtrace_gets_scores(tmp_path: Path) -> None:
     """Each question of the application leaves the worker with its session and verdict, and is in the worker's store."""
-    folder = copy_example("worker", tmp_path)
-    with (
-        http_server() as (endpoint, received),
-        running(folder, endpoint, WORKER, RAGTRACE_OTLP_ENDPOINT=endpoint) as worker,
-    ):
+    with started("worker", tmp_path, WORKER) as (folder, received, worker):
         worker.wait(lambda: bool(worker.get("/readyz")))
-        variables = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{worker.port}"}
-        command = [sys.executable, "application.py"]
-        done = subprocess.run(
-            command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=WAIT
-        )
-        assert done.returncode == 0, done.stderr
+        run_script(folder, "application.py", OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{worker.port}")
         worker.stop()
     spans = scored_spans(received, "groundedness")
     verdicts = {span["output.value"]: span["gen_ai.evaluation.groundedness.label"] for span in spans.values()}

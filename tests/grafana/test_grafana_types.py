@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import shutil
 import sys
@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("typed_check", Path(__file__).parents[2] / "grafana" / "check.py")
-assert _spec is not None
-assert _spec.loader is not None
-check = importlib.util.module_from_spec(_spec)
-sys.modules["typed_check"] = check
-_spec.loader.exec_module(check)
+sys.path.append(str(Path(__file__).parents[2] / "grafana"))
+check = importlib.import_module("check")
 
 pytestmark = [
     pytest.mark.skipif(

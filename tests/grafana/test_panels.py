@@ -148,8 +148,7 @@ def test_annotations_mark_pages_and_what_was_deployed(prometheus: str) -> None:
 
 
 def test_the_first_row_names_the_application_that_fell(prometheus: str) -> None:
-    """The worst application is the one with the incident, against its objective, in red; its state is bad, the other's
-    good; its largest cause is retrieval's."""
+    """The worst application is the one with the incident, in red and bad; its largest cause is retrieval's."""
     panels = {panel["title"]: panel for panel in check.panels(check.dashboards()["ragtrace-overview.json"])}
 
     def values(title: str, name: str) -> dict[str, float]:
@@ -206,8 +205,7 @@ def test_an_application_has_one_colour_everywhere() -> None:
 
 
 def test_the_incident_is_seen(prometheus: str) -> None:
-    """The first application is worse in the last two hours than before, the second is not, and the excess (a stand-in,
-    see simulate.py) says so."""
+    """Only the first application is worse than before, and the excess (a stand-in, see simulate.py) says so."""
 
     def value(query: str, at: float = END) -> float:
         (series,) = simulate.ask(prometheus, "query", query=query, time=at)["result"]

@@ -59,8 +59,7 @@ def test_a_batch_in_the_middle_is_counted_whole() -> None:
 
 
 def test_an_answer_that_comes_after_the_end_changes_no_count() -> None:
-    """The request that was given up is answered, and the exporter's thread goes through what is left: each span keeps
-    its one count, and the thread ends without an exception."""
+    """The exporter's thread goes through what is left: each span keeps its one count, and the thread ends unharmed."""
     inner = _Slow()
     raised: list[threading.ExceptHookArgs] = []
     hook, threading.excepthook = threading.excepthook, raised.append

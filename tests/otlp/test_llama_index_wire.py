@@ -58,8 +58,7 @@ async def leak() -> None:
 
 @pytest.mark.server
 async def test_no_exported_byte_of_llama_index_holds_a_redacted_secret() -> None:
-    """A marked secret in any input, name, key or definition is in no byte of spans, events and metrics once `redact`
-    hides it."""
+    """A marked secret in any input, name, key or definition is in no byte that leaves once `redact` hides it."""
     with http_server() as (endpoint, received):
         runtime = ragtrace.init(
             app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, capture_content="SPAN_AND_EVENT",

@@ -89,8 +89,7 @@ def test_nested_values_are_those_of_the_sdk() -> None:
 
 
 def test_what_cannot_be_encoded_is_left_to_the_sdk(caplog: pytest.LogCaptureFixture) -> None:
-    """A span with a value that OTLP does not know leaves without this value, as with the SDK's encoder, and the log
-    says which encoder it was."""
+    """A span leaves without a value that OTLP does not know, as with the SDK's encoder, which the log names."""
     caplog.set_level(logging.INFO, "ragtrace_otlp.span_encoder")
     context = SpanContext(1, 2, is_remote=False)
     odd = {"odd": object(), "text": "kept"}

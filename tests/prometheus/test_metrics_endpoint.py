@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.request
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +39,7 @@ from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.labels import LabelCap, clean
 from ragtrace_prometheus.watcher import JudgeLimits
+from tests.prometheus.test_processes import until
 
 
 @evaluator(needs={"answer"}, threshold=0.62)
@@ -54,16 +55,13 @@ def breaks(trace: Trace) -> float:
 
 
 class Scraped:
-    """The samples of one scrape, over HTTP if not told otherwise."""
+    """The samples of one scrape, over HTTP or as the same writer of prometheus_client gives them."""
 
-    def __init__(self, sink: PrometheusSink, accept: str = "text/plain", http: bool = True) -> None:
-        self.text = self._asked(sink, accept) if http else self._direct(sink, accept)
-        parse = parse_openmetrics if "openmetrics" in accept else parse_text
-        self.families = list(parse(self.text))
-
-    @staticmethod
-    def _direct(sink: PrometheusSink, accept: str) -> str:
-        return str((generate_openmetrics if "openmetrics" in accept else generate_latest)(sink.registry).decode())
+    def __init__(self, sink: PrometheusSink, accept: str = "text/plain", http: bool = False) -> None:
+        is_open = "openmetrics" in accept
+        write = generate_openmetrics if is_open else generate_latest
+        self.text = self._asked(sink, accept) if http else str(write(sink.registry).decode())
+        self.families = list((parse_openmetrics if is_open else parse_text)(self.text))
 
     @staticmethod
     def _asked(sink: PrometheusSink, accept: str) -> str:
@@ -155,12 +153,12 @@ def test_failures_and_drops_have_reasons(sink: PrometheusSink) -> None:
 def test_exemplars_name_the_trace_to_openmetrics(sink: PrometheusSink) -> None:
     """An OpenMetrics scrape finds the trace behind a failure and a score; the text format stays plain."""
     sink(evaluated("x" * 30, trace_id=0xABC))
-    scraped = Scraped(sink, "application/openmetrics-text")
+    scraped = Scraped(sink, "application/openmetrics-text", http=True)
     (fail,) = [s for s in scraped.samples("ragtrace_evaluations_total")
                if s.labels["verdict"] == "fail" and s.labels["evaluator"] == "length"]  # fmt: skip
     assert fail.exemplar.labels == {"trace_id": f"{0xABC:032x}"}
     assert any(s.exemplar for s in scraped.samples("ragtrace_evaluation_score_bucket"))
-    assert "trace_id" not in Scraped(sink).text
+    assert "trace_id" not in Scraped(sink, http=True).text
 
 
 def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
@@ -232,7 +230,7 @@ def test_odd_values_of_a_request_do_not_break_a_scrape(accept: str) -> None:
             sink.observe_request(trace, Decision(True, 1.0, "\ud800"))
             sink(Evaluation(trace, (Score("\ud800", 0.5), Score("length", error="\ud800\n"))))
     sink.observe_feedback("\ud800")
-    scraped = Scraped(sink, accept)
+    scraped = Scraped(sink, accept, http=True)
     assert sum(s.value for s in scraped.samples("ragtrace_requests_total")) == 2 * len(ODD)
     assert sum(s.value for s in scraped.samples("ragtrace_stage_duration_seconds_count")) == len(ODD)
 
@@ -307,7 +305,7 @@ def test_the_identity_holds_at_every_scrape(stopping: list[Pipeline]) -> None:
 
     threading.Thread(target=pour).start()
     while not done.is_set():
-        assert_identity(Scraped(sink))
+        assert_identity(Scraped(sink, http=True))
     assert pipeline.flush(30)
     scraped = Scraped(sink)
     assert_identity(scraped)
@@ -394,7 +392,7 @@ def test_a_request_is_counted_whole(sink: PrometheusSink) -> None:
         thread.start()
     before = 0.0
     for _ in range(50):
-        scraped = Scraped(sink, http=False)
+        scraped = Scraped(sink)
         counted = scraped.value("ragtrace_requests_total", status="ok")
         assert counted == scraped.value("ragtrace_request_duration_seconds_count") >= before
         assert counted == scraped.value("ragtrace_request_duration_seconds_bucket", le="+Inf")
@@ -413,29 +411,14 @@ def test_requests_that_wait_are_bounded(sink: PrometheusSink, stopping: list[Pip
     with sink._lock:  # the thread takes 64, and waits
         for _ in range(64):
             sink.observe_request(trace, Decision(True, 1.0, "ratio"))
-        wait_until(lambda: sink._queue.running == 64)
+        until(lambda: sink._queue.running == 64)
         for _ in range(10_007):
             sink.observe_request(trace, Decision(True, 1.0, "ratio"))
-    scraped = Scraped(sink, http=False)
+    scraped = Scraped(sink)
     assert scraped.value("ragtrace_requests_total", status="ok") == 10_064
     assert scraped.value("ragtrace_internal_errors_total") == 7
     sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
     assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10_065
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_many_requests_are_counted_without_a_scrape(sink: PrometheusSink) -> None:
-    """The sink's own thread counts them as they gather; no more than a handful wait."""
-    for _ in range(3_000):
-        sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    wait_until(lambda: sink._queue.waiting < 64)
-    assert Scraped(sink, http=False).value("ragtrace_requests_total", status="ok") == 3_000
 
 
 def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,9 +434,9 @@ def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest
     monkeypatch.setattr(sink._requests, "count", fails_once)
     for _ in range(200):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    wait_until(lambda: sink._queue.waiting == 0)
+    until(lambda: sink._queue.waiting == 0)
     assert failed.is_set()
-    assert Scraped(sink, http=False).value("ragtrace_requests_total", status="ok") == 199
+    assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 199
 
 
 class Text(str):
@@ -545,7 +528,7 @@ def test_a_clock_that_jumps(sink: PrometheusSink, accept: str, monkeypatch: pyte
             patched.setattr(time, "time", lambda now=now: now)
             sink.observe_request(make_trace(duration=now - 1.8e9), Decision(True, 1.0, "ratio"))
             sink(evaluated("x" * 30))
-        scraped = Scraped(sink, accept, http=False)
+        scraped = Scraped(sink, accept)
         found = {(s.name, *sorted(s.labels.items())): s.value for f in scraped.families for s in f.samples}
         for key, value in counted.items():
             assert found[key] >= value or key[0] == "ragtrace_last_evaluation_timestamp_seconds"
@@ -562,7 +545,7 @@ def test_two_evaluators_that_are_other(stopping: list[Pipeline]) -> None:
     sink.watch(stopping[0])
     stopping[0].submit(make_trace(), Decision(False, 0.5, "ratio"))
     for accept in ("text/plain", "application/openmetrics-text"):
-        scraped = Scraped(sink, accept, http=False)
+        scraped = Scraped(sink, accept)
         lines = [line.rsplit(" ", 1)[0] for line in scraped.text.splitlines() if line[0] != "#"]
         assert len(lines) == len(set(lines))
         assert scraped.value("ragtrace_evaluation_eligible_total", evaluator="other") == 3
@@ -592,8 +575,7 @@ def test_requests_and_evaluations_by_model_and_prompt(sink: PrometheusSink) -> N
 
 
 def test_evaluations_by_tenant(sink: PrometheusSink) -> None:
-    """Where the application names a tenant, its passes and failures are counted by weight, both from the first one on;
-    beyond twenty a tenant is `other`, and a request without one is in none of them."""
+    """Counted by weight, from the first one on, where a tenant is named; beyond twenty a tenant is `other`."""
     score = Score("length", 0.9, "pass", sampling_probability=0.5)
     sink(Evaluation(asked(), (score,)))
     for i in range(25):
@@ -731,7 +713,7 @@ def test_the_judge_that_is_shown_is_that_of_the_sink(stopping: list[Pipeline]) -
     limits = JudgeLimits(model="judge-7", hour=0.5, day=4.0)
     sink = PrometheusSink(app="a", env="b", evaluators=[judged], judge=limits)
     sink.watch(stopping[0])
-    scraped = Scraped(sink, http=False)
+    scraped = Scraped(sink)
     assert scraped.value("ragtrace_evaluator_info", judge_model="judge-7") == 1
     assert scraped.value("ragtrace_cost_usd_total", component="judge", model="judge-7") == 0
     assert {s.labels["window"]: s.value for s in scraped.samples("ragtrace_judge_budget_usd")} == {
@@ -754,7 +736,7 @@ def test_an_answer_is_whole_or_no_answer(sink: PrometheusSink) -> None:
 
 
 def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
-    """What cannot be read is left out and counted; the rest is there."""
+    """What cannot be read is left out and counted; the rest is there, over HTTP."""
 
     class Broken(Pipeline):
         def counts(self) -> Any:
@@ -762,7 +744,7 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
 
     stopping.append(Broken([length]))
     sink.watch(stopping[0])
-    scraped = Scraped(sink)
+    scraped = Scraped(sink, http=True)
     assert not scraped.samples("ragtrace_evaluation_eligible_total")
     assert scraped.value("ragtrace_internal_errors_total") == 1
     assert scraped.value("ragtrace_build_info") == 1
@@ -805,7 +787,7 @@ def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
     sink.watch(stopping[0], Sent(), {"timeout": 1})
     busy(sink)
     served = {}
-    for family in Scraped(sink).families:
+    for family in Scraped(sink, http=True).families:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         assert family.samples, f"{name} was never counted"
         of_all = [frozenset(sample.labels) - {"le"} for sample in family.samples]

@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
+from ragtrace.live.counts import Stats
 from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import Decision, ratio
@@ -63,6 +64,13 @@ def assert_whole(before: Values, now: Values) -> None:
             assert now[key] >= value, key
     eligible = total(now, "ragtrace_evaluation_eligible_total")
     assert eligible == total(now, "ragtrace_evaluation_outcomes_total")
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 class Worker:
@@ -212,8 +220,9 @@ def test_a_process_that_ends_is_remembered(workers: list[Worker], tmp_path: Path
 def test_gauges_of_a_process_that_ended_go(tmp_path: Path) -> None:
     """What waited there waits no more."""
     first, second = Worker(tmp_path), Worker(tmp_path)
+    waiting = Stats(7, 0, 0, 7, 0, 0, 0.0, {}, {}, {}, {}, {}, 0)
     try:
-        first.pipeline.stats = lambda: replaced_queue(7)  # type: ignore[method-assign]
+        first.pipeline.stats = lambda: waiting  # type: ignore[method-assign]
         scraped(first.sink)
         assert total(scraped(second.sink), "ragtrace_evaluation_queue_items") == 7
         first.sink.close()
@@ -221,12 +230,6 @@ def test_gauges_of_a_process_that_ended_go(tmp_path: Path) -> None:
     finally:
         first.stop()
         second.stop()
-
-
-def replaced_queue(queued: int) -> Any:
-    from ragtrace.live.counts import Stats
-
-    return Stats(queued, 0, 0, queued, 0, 0, 0.0, {}, {}, {}, {}, {}, 0)
 
 
 def test_a_file_that_was_added_and_not_taken_away(workers: list[Worker], tmp_path: Path) -> None:
@@ -270,8 +273,7 @@ def test_a_directory_that_vanishes(workers: list[Worker], tmp_path: Path) -> Non
 
 
 def test_a_disk_that_is_full(workers: list[Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be written is not shown, for it could not be kept; the scrape shows what stood before, and the
-    failure is counted."""
+    """What cannot be written is not shown, for it could not be kept; the failure is counted."""
     from ragtrace_prometheus import processes
 
     workers[0].work(10)
@@ -426,7 +428,4 @@ def test_a_fork_while_the_file_is_replaced(workers: list[Worker], monkeypatch: p
 def test_the_thread_writes_by_itself(workers: list[Worker]) -> None:
     """A process that nobody scrapes shows up in the others' scrapes within seconds, by its first request alone."""
     workers[0].sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    deadline = time.monotonic() + 60
-    while total(scraped(workers[1].sink), "ragtrace_requests_total") < 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: total(scraped(workers[1].sink), "ragtrace_requests_total") >= 1)

@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families as parse
 
 from tests.ports import free_port
+from tests.prometheus.test_processes import Values, assert_whole, read, total
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("gunicorn") is None, reason="gunicorn is not installed"),
@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 WAIT = 60.0
 """Seconds within which what must come has come, on the slowest machine."""
 APPLICATION = """
@@ -95,8 +94,7 @@ class Server:
         return len(asked)
 
     def scrape(self) -> Values:
-        text = self._get(f"http://127.0.0.1:{self.metrics_port}/metrics")
-        return {(s.name, tuple(sorted(s.labels.items()))): s.value for f in parse(text) for s in f.samples}
+        return read(self._get(f"http://127.0.0.1:{self.metrics_port}/metrics"))
 
     def _get(self, url: str) -> str:
         """Tries again where a connection went to a worker that died of it, as clients and Prometheus do."""
@@ -135,21 +133,8 @@ class Server:
             self.log.close()
 
 
-def total(values: Values, name: str) -> float:
-    return sum(value for (found, _), value in values.items() if found == name)
-
-
 def requests(values: Values) -> float:
     return total(values, "ragtrace_requests_total")
-
-
-def assert_whole(before: Values, now: Values) -> None:
-    """No counter fell or went, and what became of the requests adds up."""
-    for key, value in before.items():
-        if key[0].endswith(("_total", "_bucket", "_count", "_sum")):
-            assert now[key] >= value, key
-    eligible = total(now, "ragtrace_evaluation_eligible_total")
-    assert eligible == total(now, "ragtrace_evaluation_outcomes_total")
 
 
 @contextlib.contextmanager
@@ -190,17 +175,11 @@ def serving(folder: Path, *command: str, directory: bool = True) -> Iterator[Ser
 
 
 GUNICORN = ("gunicorn", "--bind", "127.0.0.1:{port}", "--workers", "3", "application:wsgi")
+RAW_ENV = (*GUNICORN, "--preload", "--env", "PROMETHEUS_MULTIPROC_DIR={directory}")  # as in gunicorn.conf.py
+UVICORN = ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        GUNICORN,
-        (*GUNICORN, "--preload", "--env", "PROMETHEUS_MULTIPROC_DIR={directory}"),  # as raw_env in gunicorn.conf.py
-        ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi"),
-    ],
-    ids=["gunicorn", "gunicorn --preload", "uvicorn"],
-)
+@pytest.mark.parametrize("command", [RAW_ENV, UVICORN], ids=["gunicorn --preload", "uvicorn"])
 def test_a_scrape_is_the_sum_of_the_workers(command: tuple[str, ...], tmp_path: Path) -> None:
     """Requests to all workers, scrapes from any: the sum, the accounting, and one build."""
     with serving(tmp_path, *command) as server:
@@ -212,13 +191,10 @@ def test_a_scrape_is_the_sum_of_the_workers(command: tuple[str, ...], tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "command",
-    [GUNICORN, (*GUNICORN, "--preload"), ("uvicorn", "--port", "{port}", "--workers", "3", "application:asgi")],
-    ids=["gunicorn", "gunicorn --preload", "uvicorn"],
+    "command", [GUNICORN, (*GUNICORN, "--preload"), UVICORN], ids=["gunicorn", "gunicorn --preload", "uvicorn"]
 )
 def test_workers_meet_by_themselves(command: tuple[str, ...], tmp_path: Path) -> None:
-    """Without PROMETHEUS_MULTIPROC_DIR, too, every worker starts, and a scrape of the one port is the sum; what a
-    worker counted that was killed is kept."""
+    """Without PROMETHEUS_MULTIPROC_DIR, too, a scrape is the sum, and what a killed worker counted is kept."""
     with serving(tmp_path, *command, directory=False) as server:
         sent = server.ask_all()
         values = server.wait(lambda v: total(v, "ragtrace_evaluations_total") == sent)
@@ -248,6 +224,7 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
             values = server.wait(lambda v: requests(v) == sent)
         assert wrong == []
         assert total(values, "ragtrace_evaluation_eligible_total") == sent
+        assert total(values, "ragtrace_build_info") == 1
 
 
 def test_workers_that_are_recycled(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import socket
 import tempfile
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from ragtrace.sampling import Decision
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from tests.ports import free_port
-from tests.prometheus.test_processes import Values, read, total
+from tests.prometheus.test_processes import Values, read, total, until
 
 WAIT = 60.0
 TAKEN = "another program uses"
@@ -66,13 +65,6 @@ def requests(values: Values, app: str = "shop") -> float:
 def scrape(port: int) -> Values:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WAIT) as response:
         return read(response.read().decode())
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_the_second_process_joins(port: int, start: Callable[..., PrometheusSink]) -> None:

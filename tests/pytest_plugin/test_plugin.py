@@ -53,14 +53,10 @@ SCORES = """
 def run_pytest(folder: Path, *arguments: str) -> str:
     """The output of a run with this plugin alone, without colours."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("RAGTRACE_", "PYTEST_"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "ragtrace.pytest", "-p", "no:cacheprovider", "-W", "error", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "RAGTRACE_ENABLED": "false", "PY_COLORS": "0"},
-    )
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "RAGTRACE_ENABLED": "false", "PY_COLORS": "0"}
+    plugins = ["-p", "ragtrace.pytest", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *plugins, "-W", "error", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     return done.stdout + done.stderr
 
 
@@ -118,7 +114,6 @@ def test_reviewed_logs_are_cases(reviewed: Path, tmp_path: Path) -> None:
         (None, "no reviewed logs are named: give --ragtrace-logs SOURCE, or set ragtrace_logs"),
         ("", "logs.jsonl has no reviewed logs"),
         ('{"query": "q", "answer": {"a": 7}}\n', "logs.jsonl, line 1: answer is a dict, not a text"),
-        ("{broken\n", "logs.jsonl, line 1: "),
         ('{"id": "a", "query": "q"}\n{"id": "a", "query": "q"}\n', "logs.jsonl has several logs with the id 'a'"),
         ("away", "cannot be read: No such file or directory"),
     ],
@@ -140,8 +135,7 @@ def test_unusable_logs_are_an_error_in_one_line(content: str | None, message: st
 
 @pytest.mark.parametrize("processes", [0, 2])
 def test_the_scores_of_all_tests(processes: int, tmp_path: Path) -> None:
-    """At the end is a table of the evaluators; the report and pytest's own XML have each test's scores; in one process
-    and in those of pytest-xdist."""
+    """The table, the report and pytest's own XML have each test's scores, in one process and with pytest-xdist."""
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
     write(tmp_path, checks=SHORT, test_scores=SCORES)
     parallel = ["-p", "xdist.plugin", "-n", str(processes)] if processes else []
@@ -284,14 +278,9 @@ def test_the_recipe_for_ci_runs(reviewed: Path, tmp_path: Path) -> None:
 def run_step(folder: Path, command: str) -> int:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     plugins = "-p xdist.plugin -p ragtrace.pytest -p no:cacheprovider"
-    environment = {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": plugins}
-    done = subprocess.run(
-        ["bash", "-c", command],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}, **environment},
-    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": plugins}
+    shell = ["bash", "-c", command]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     print(command, done.stdout, done.stderr)
     return done.returncode

@@ -63,7 +63,7 @@ def test_a_judge_that_stays_the_same_is_hardly_ever_suspected(judge: Judge) -> N
     assert sum(runs_until_alarm(seed, judge, judge, 99, 20) is not None for seed in range(60)) <= 3
 
 
-@pytest.mark.parametrize(("before", "change"), [(steady, 1), (steady, 6), (noisy, 1), (noisy, 6)])
+@pytest.mark.parametrize(("before", "change"), [(steady, 1), (noisy, 6)])
 @pytest.mark.parametrize(
     "after",
     [

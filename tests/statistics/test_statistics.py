@@ -43,21 +43,17 @@ def test_equal_weights_give_the_mean(result: list[float], p: float) -> None:
 
 @given(st.lists(st.tuples(values, probabilities), min_size=1, max_size=50))
 def test_intervals_contain_the_estimate(pairs: list[tuple[float, float]]) -> None:
-    """The interval contains the value, the effective size is in (0, count], and clipped weights are counted."""
+    """The interval contains the value, the effective size is in (0, count], and clipped weights are counted; a rate and
+    its bounds lie in [0, 1]."""
     result, inclusion = [v for v, _ in pairs], [p for _, p in pairs]
-    for estimate in (weighted(result, inclusion), weighted([float(v > 0) for v in result], inclusion)):
+    rate = weighted([float(v > 0) for v in result], inclusion)
+    assert rate.interval is not None
+    assert 0 <= rate.interval[0] <= rate.value <= rate.interval[1] <= 1
+    for estimate in (weighted(result, inclusion), rate):
         assert 0 < estimate.effective <= estimate.count == len(pairs)
         assert estimate.clipped == sum(1 / p > MAX_WEIGHT for p in inclusion)
         if estimate.interval is not None:
             assert estimate.interval[0] <= estimate.value <= estimate.interval[1]
-
-
-@given(st.lists(st.tuples(st.booleans(), probabilities), min_size=1, max_size=50))
-def test_a_rate_stays_a_rate(pairs: list[tuple[bool, float]]) -> None:
-    """A rate and its bounds lie in [0, 1]."""
-    estimate = weighted([float(v) for v, _ in pairs], [p for _, p in pairs])
-    assert estimate.interval is not None
-    assert 0 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 1
 
 
 @pytest.mark.parametrize("fails", [0.04, 0.12])
