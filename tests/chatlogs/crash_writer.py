@@ -10,8 +10,7 @@ from ragtrace.records import Document, Evaluation, Score, Trace
 
 
 def main() -> None:
-    """For each line on standard input: a child process that stores batches and prints the last number of each one
-    after it was acknowledged, until somebody kills it."""
+    """For each line read: a child process that stores batches and prints the last acknowledged number until its end."""
     open_store(sys.argv[1]).close()
     for line in sys.stdin:
         first = int(line)
@@ -28,9 +27,8 @@ def _write(url: str, first: int) -> None:
         batch = []
         for _ in range(20):
             n += 1
-            trace = Trace(
-                n, n, f"question {n}", (Document("d", "chunk " * 20),), f"answer {n}", started=1.76e9 + n / 50
-            )
+            documents = (Document("d", "chunk " * 20),)
+            trace = Trace(n, n, f"question {n}", documents, f"answer {n}", started=1.76e9 + n / 50)
             batch.append(Evaluation(trace, (Score("a", 0.5, "pass", "why"), Score("b", 0.1, "fail"))))
         store.write(batch)
         os.write(1, b"%d\n" % n)

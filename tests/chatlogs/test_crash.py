@@ -33,8 +33,6 @@ def _killed(url: str, kills: int) -> list[int]:
     with subprocess.Popen(
         [sys.executable, str(script), url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
         for i in range(kills):
             print(i * 1_000_000, file=parent.stdin, flush=True)
             child = last = 0
@@ -61,8 +59,7 @@ def _numbers(store: Store) -> set[int]:
 
 
 def test_no_acknowledged_row_is_lost(store_url: str) -> None:
-    """Killed while it stores, again and again: all that was acknowledged is there, whole, and a batch is there whole or
-    not at all."""
+    """Killed while it stores, again and again: what was acknowledged is there; a batch is there whole or not at all."""
     acknowledged = _killed(store_url, KILLS)
     store = open_store(store_url)
     there = _numbers(store)
@@ -92,8 +89,7 @@ store.close()
 
 
 def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> None:
-    """Two stores of one process on one file, reviewed logs that it reads, and a program that opens and closes the file
-    meanwhile, e.g. `ragtrace calibrate`: each process sees all that was written, and the file is whole."""
+    """Each process sees all that was written, whoever opens and closes the file meanwhile; the file stays whole."""
     url = str(tmp_path / "logs.db")
 
     def numbers_elsewhere() -> str:
@@ -130,7 +126,6 @@ def test_a_file_that_another_process_holds(tmp_path: Path, monkeypatch: pytest.M
     with subprocess.Popen(
         [sys.executable, "-c", code, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         assert len(find(store, Filter()).rows) == 1
         with pytest.raises(StoreError, match="another process holds its lock"):

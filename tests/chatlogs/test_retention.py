@@ -14,21 +14,10 @@ from sqlalchemy import func, insert, select
 from ragtrace.base.private_file import create_private, private_opener
 from ragtrace.batch.reporting.files import replace_file
 from ragtrace.cli import main
-from ragtrace.console.chatlogs import retention
+from ragtrace.console.chatlogs import retention, schema
 from ragtrace.console.chatlogs.ingest import ingest
 from ragtrace.console.chatlogs.retention import Removal, Retention, delete_user, prune
-from ragtrace.console.chatlogs.schema import (
-    contents,
-    details,
-    feedback,
-    items,
-    reviews,
-    scores,
-    sums,
-    traces,
-    users,
-    verdicts,
-)
+from ragtrace.console.chatlogs.schema import feedback, items, reviews, sums, traces, users, verdicts
 from ragtrace.console.chatlogs.search import find
 from ragtrace.console.chatlogs.spill import Spill, spill_path
 from ragtrace.console.chatlogs.store import Store, open_store
@@ -44,7 +33,7 @@ KEY = base64.b64encode(b"k" * 32).decode()
 
 
 def _counts(store: Store) -> dict[str, int]:
-    tables = (traces, contents, scores, details, feedback, items, reviews, verdicts)
+    tables = (traces, schema.contents, schema.scores, schema.details, feedback, items, reviews, verdicts)
     with store.reading() as connection:
         return {t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in tables}
 
@@ -76,10 +65,13 @@ def _filled(store: Store) -> None:
 
 @pytest.mark.parametrize("key", [None, KEY])
 def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_path: Path) -> None:
-    """After deleting a user none of their traces, texts, scores, feedback, reviews and words is there, in no table, not
-    in the search index, not in the spill file, and not as bytes in SQLite's files; others have all of theirs."""
+    """Nothing of a user is left in tables, search index, spill file and SQLite's bytes; others have all of theirs."""
     store = open_store(store_url, key=key)
     _filled(store)
+    if store.sqlite and key is None:  # what is looked for at the end was there
+        raw = b"".join(file.read_bytes() for file in tmp_path.glob("store.db*"))
+        for what in (b"annamark1query", b"annamark1explained", b"annamarkcomment", b"annamarkcorrected"):
+            assert what in raw
     spill = Spill(spill_path(store.engine.url), store.keys)
     spill.append([_person(100, "anna"), _person(101, "bert")])  # type: ignore[list-item]
     removed = delete_user(store, "anna")
@@ -97,18 +89,7 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
     store.close()
     for file in tmp_path.rglob("*"):
         if file.is_file():
-            assert b"annamark" not in file.read_bytes(), file
             assert b"anna" not in file.read_bytes(), file
-
-
-def test_the_bytes_were_there(tmp_path: Path) -> None:
-    """The file has a user's texts before they are deleted: the test above would see them."""
-    store = open_store(str(tmp_path / "s.db"))
-    _filled(store)
-    store.close()
-    raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    for what in (b"annamark1query", b"annamark1explained", b"annamarkcomment", b"annamarkcorrected"):
-        assert what in raw
 
 
 def test_what_is_too_old_goes(store: Store) -> None:
@@ -132,7 +113,7 @@ def _stray(store: Store, count: int, created: float) -> None:
 
 
 def test_feedback_of_traces_that_never_came_goes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After seven days, and the oldest of what is too much; feedback of stored traces stays."""
+    """After seven days, the oldest of too much, and with any user: it may be theirs. That of stored traces stays."""
     _filled(store)
     _stray(store, 5, NOW)
     assert prune(store, Retention(), now=NOW + 6 * DAY) == Removal()
@@ -141,13 +122,7 @@ def test_feedback_of_traces_that_never_came_goes(store: Store, monkeypatch: pyte
     _stray(store, 5, NOW)
     assert prune(store, Retention(), now=NOW) == Removal(feedback=2)
     assert _counts(store)["feedback"] == 20 + 3
-
-
-def test_feedback_without_a_trace_goes_with_a_user(store: Store) -> None:
-    """It names no user, so it may be theirs."""
-    _filled(store)
-    _stray(store, 5, NOW)
-    assert delete_user(store, "anna") == Removal(traces=10, scores=10, reviews=10, feedback=15)
+    assert delete_user(store, "anna") == Removal(traces=10, scores=10, reviews=10, feedback=13)
     assert _counts(store)["feedback"] == 10
 
 
@@ -168,7 +143,6 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     store = open_store("s.db")
     _filled(store)
     store.close()
-    open_store("s.db").close()
     assert main(["store", "forget-user", "anna", "--store", "s.db"]) == 0
     assert "10 traces, 10 scores, 10 reviews, 10 feedback, 0 spilled removed" in (report := capsys.readouterr()).out
     assert "not reached: spans" in report.err
@@ -177,9 +151,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
         assert "store_days" in capsys.readouterr().err
     assert main(["store", "prune", "--store", "s.db", "--bytes", "1G", "--days", "1"]) == 0
     assert "10 traces" in capsys.readouterr().out
-    assert main(["store", "prune"]) == 2
-    assert main(["store", "prune", "--store", "s.db", "--bytes", "much"]) == 2
-    assert main(["store", "rekey", "--store", "s.db"]) == 2
+    for wrong in (["prune"], ["prune", "--store", "s.db", "--bytes", "much"], ["rekey", "--store", "s.db"]):
+        assert main(["store", *wrong]) == 2
     assert "name the store" in (said := capsys.readouterr().err)
     assert "'much'" in said
 
@@ -221,8 +194,6 @@ def test_files_with_texts_are_their_owner_s_alone(tmp_path: Path) -> None:
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("spans.jsonl", "result.json")} == {0o600}
 
 
-# --- ingest --------------------------------------------------------------------------------------------------
-
 DATA = [{"id": "a", "question": "What?", "contexts": ["one", "two"], "answer": "This."}, {"id": 2, "answer": "That."}]
 SCORES = [
     {"id": "a", "scores": {"groundedness": {"value": 0.3, "label": "fail", "explanation": "no", "error": None}}},
@@ -238,14 +209,12 @@ def _lines(path: Path, rows: list[object]) -> Path:
 def test_what_eval_wrote_is_ingested_once(store: Store, tmp_path: Path) -> None:
     """Scores with the texts of the file that was scored are stored; the same again changes nothing."""
     data, given = _lines(tmp_path / "data.jsonl", [*DATA]), _lines(tmp_path / "scores.jsonl", [*SCORES])
-    found = ingest(given, store, data=data, app="shop")
-    assert (found.done, found.new, found.errors) == (2, 2, ())
-    again = ingest(given, store, data=data, app="shop")
-    assert (again.done, again.new) == (2, 0)
+    for new in (2, 0):
+        found = ingest(given, store, data=data, app="shop")
+        assert (found.done, found.new, found.errors) == (2, new, ())
     rows = find(store, Filter(app="shop")).rows
     assert [(row.query, row.answer) for row in rows] == [("", "That."), ("What?", "This.")]
     first = store.get(rows[1].trace_id)
-    assert first is not None
     assert [d.content for d in first.trace.documents] == ["one", "two"]
     assert first.evaluation.scores[0].method == "model"
     assert rows[0].scores == {"own": (None, "error")}
@@ -261,7 +230,6 @@ def test_lines_that_say_more(store: Store, tmp_path: Path) -> None:
     }  # fmt: skip
     assert ingest(_lines(tmp_path / "x.jsonl", [line]), store).new == 1
     found = store.get("ab" * 16)
-    assert found is not None
     assert (found.trace.started, found.trace.duration, found.trace.error) == (1_769_860_800.0, 1.5, "E")
     assert found.trace.facts == Facts(app="x", model="m", user_id="7")
     assert found.evaluation.scores[0].evidence[0].verdict == "supported"

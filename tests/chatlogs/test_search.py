@@ -17,7 +17,7 @@ from ragtrace.console.chatlogs.search import choices, find
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter, Page
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import evaluator
+from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Facts, Score, facts_as_dict
 from tests.chatlogs.evaluations import NOW, WORDS, made, many
 
@@ -26,13 +26,7 @@ COUNT = 250
 
 def filled(store: Store) -> Store:
     """A store with many different traces, every seventh one reviewed and liked, evaluator c where lower is better."""
-
-    @evaluator(direction="lower", threshold=0.5)
-    def c(_trace: object) -> float:
-        """Lower is better."""
-        return 0.0
-
-    store.write(GIVEN, [c])
+    store.write(GIVEN, [Evaluator("c", len, threshold=0.5, direction="lower")])
     with store.writing() as connection:
         own = [f"{e.trace.trace_id:032x}" for e in GIVEN if e.trace.trace_id % 7 == 0]
         connection.execute(update(traces).where(traces.c.trace_id.in_(own)).values(reviewed=True, thumbs=1))
@@ -53,17 +47,13 @@ def _pages(store: Store, given: Filter, **options: Any) -> Iterator[Page]:
     for _ in range(10 * COUNT):
         page = find(store, given, after=after, **options)
         yield page
-        after = page.after
-        if after is None:
+        if (after := page.after) is None:
             return
     raise AssertionError("the pages do not end")
 
 
 def _ids(store: Store, given: Filter, **options: Any) -> list[str]:
     return [row.trace_id for page in _pages(store, given, **options) for row in page.rows]
-
-
-# --- looking at every trace ----------------------------------------------------------------------------------
 
 
 def _words(given: str) -> list[str]:
@@ -133,12 +123,15 @@ def _drawn(drawn: random.Random) -> Filter:
     return Filter(**chosen)
 
 
+def bound(monkeypatch: pytest.MonkeyPatch, probe: int, chunk: int) -> None:
+    monkeypatch.setattr(search, "_PROBE", probe)
+    monkeypatch.setattr(search, "_CHUNK", chunk)
+
+
 @pytest.mark.parametrize("sizes", [(400, 10_000), (3, 40)])
 def test_what_is_found_is_what_is_there(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any filter, paged in any size, finds each trace that fulfils it once, latest first, and no other. Small bounds
-    make every way of looking be gone, as a million traces would."""
-    monkeypatch.setattr(search, "_PROBE", sizes[0])
-    monkeypatch.setattr(search, "_CHUNK", sizes[1])
+    """Any filter, paged in any size, finds what fulfils it once, latest first; small bounds stand for many traces."""
+    bound(monkeypatch, *sizes)
     drawn = random.Random(str(sizes))
     by_time = sorted(GIVEN, key=lambda e: e.trace.started, reverse=True)
     starts = {f"{e.trace.trace_id:032x}": e.trace.started for e in GIVEN}
@@ -156,10 +149,8 @@ def test_what_is_found_is_what_is_there(full: Store, sizes: tuple[int, int], mon
 @pytest.mark.long
 @pytest.mark.parametrize("sizes", [(400, 10_000), (3, 40)])
 def test_the_worst_come_first(full: Store, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By an evaluator, each trace with a value comes once, from the worst step of values to the best; the worst are the
-    highest where lower is better."""
-    monkeypatch.setattr(search, "_PROBE", sizes[0])
-    monkeypatch.setattr(search, "_CHUNK", sizes[1])
+    """Each trace with a value comes once, from the worst step of values to the best, which may be the highest."""
+    bound(monkeypatch, *sizes)
     for given in (Filter(evaluator="a"), Filter(evaluator="c"), Filter(evaluator="c", low=0.2, app="shop"),
                   Filter(evaluator="a", label="fail", text="pump"), Filter(evaluator="b", errors=True)):  # fmt: skip
         rows = [row for page in _pages(full, given, limit=11, order="worst") for row in page.rows]
@@ -199,8 +190,7 @@ def test_only_the_newest_version_counts(store: Store) -> None:
 
 def test_how_many_there_are(full: Store) -> None:
     """The total is told where it is known without counting, and is right."""
-    page = find(full, Filter(user_id="u1"), limit=5)
-    assert page.total == len(_ids(full, Filter(user_id="u1")))
+    assert find(full, Filter(user_id="u1"), limit=5).total == len(_ids(full, Filter(user_id="u1")))
     assert find(full, Filter(), limit=10).total is None
     assert find(full, Filter(app="nowhere")) == Page((), None, 0)
 
@@ -218,8 +208,7 @@ def test_new_traces_do_not_move_pages(store: Store) -> None:
 def test_a_page_that_takes_too_long_ends(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Out of time a page has what it found and tells where to go on: nothing is lost by it."""
     monkeypatch.setattr(search, "_SECONDS", 0.0)
-    monkeypatch.setattr(search, "_PROBE", 1)
-    monkeypatch.setattr(search, "_CHUNK", 10)
+    bound(monkeypatch, 1, 10)
     given = Filter(text="pump", evaluator="a", label="fail", reviewed=True)
     expected = {f"{e.trace.trace_id:032x}" for e in GIVEN if _fits(given, e)}
     pages = list(_pages(full, given, limit=1_000))
@@ -228,8 +217,6 @@ def test_a_page_that_takes_too_long_ends(full: Store, monkeypatch: pytest.Monkey
     worst = [r.trace_id for p in _pages(full, Filter(evaluator="a"), limit=9, order="worst") for r in p.rows]
     assert len(worst) == len(set(worst)) == sum(_value(e, "a") is not None for e in GIVEN)
 
-
-# --- text ----------------------------------------------------------------------------------------------------
 
 ODD = (
     '"', '""', "'", "pump OR refund", "pump*", "NEAR(pump refund)", "query:pump", "-pump", "^pump", "pump AND", "(",
@@ -242,36 +229,29 @@ ODD = (
 @pytest.mark.parametrize("typed", ODD)
 def test_nothing_that_is_typed_is_syntax(full: Store, typed: str) -> None:
     """Whatever somebody types is words to look for; nothing raises, nothing is changed."""
-    found = find(full, Filter(text=typed), limit=1_000)
-    assert len(found.rows) < COUNT
+    assert len(find(full, Filter(text=typed), limit=1_000).rows) < COUNT
     for name in ("app", "env", "model", "session_id", "user_id", "cause", "evaluator", "prompt_version"):
         assert find(full, Filter(**{name: typed})).rows == ()
     assert find(full, Filter(evaluator="a", label=typed, version=typed)).rows == ()
     assert len(_ids(full, Filter(), limit=1_000)) == COUNT
 
 
-def test_operators_are_words(store: Store) -> None:
-    """AND, OR, NOT and NEAR are looked for like other words; punctuation finds nothing by itself."""
-    store.write([made(1, query="this or that"), made(2, query="this that")])
-    assert _ids(store, Filter(text="this OR that")) == [f"{2:032x}"]
-    assert _ids(store, Filter(text="???")) == []
-    assert len(_ids(store, Filter(text="   "))) == 2
-
-
 def test_what_words_are(store: Store) -> None:
-    """Case and marks do not matter, marks between words neither; scripts without blanks are searched by any part; a
-    phrase stands in one text, not across two."""
+    """Case and marks do not matter, OR is a word; scripts without blanks match by any part, phrases in one text."""
     store.write([
         made(1, query="Crème brûlée, bitte", answer="e-mail: jane.doe@example.org costs 1.50 EUR"),
         made(2, query="保証期間は二年です", answer="two", documents=(Document("d", "years of warranty"),)),
         made(3, query="naïve", answer="approach snake_case"),
+        made(4, query="this or that"), made(5, query="this that"),
     ])  # fmt: skip
-    first, second, third = (f"{n + 1:032x}" for n in (1, 2, 3))
+    first, second, third, fourth = (f"{n + 1:032x}" for n in (1, 2, 3, 4))
     asked = {
         "creme BRULEE": first, '"brulee bitte"': first, "jane.doe@example.org": first, "doe": first, "1.50": first,
         "e-mail": first, "期間": second, "保証": second, '"two years"': None, "two years": second, '"naive"': third,
         "snake": third, '"snake case"': third, "期保": None, '"naive approach"': None,
+        "this OR that": fourth, "???": None,
     }  # fmt: skip
+    assert len(_ids(store, Filter(text="   "))) == 5
     for typed, expected in asked.items():
         assert _ids(store, Filter(text=typed)) == ([expected] if expected else []), typed
 
@@ -295,23 +275,15 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
     store.close()
 
 
-# --- wrong questions -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "options", "said"),
-    [
-        (Filter(label="fail"), {}, "name one with evaluator"),
-        (Filter(low=0.1), {}, "name one with evaluator"),
-        (Filter(), {"order": "worst"}, "name one with evaluator"),
-        (Filter(), {"order": "best"}, "newest or worst"),
-        (Filter(), {"after": "x"}, "not a cursor returned"),
-        (Filter(), {"after": "9" * 30}, "not a cursor returned"),
-        (Filter(), {"after": "\u0661"}, "not a cursor returned"),
-        (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "not a cursor returned"),
-        (Filter(evaluator="a"), {"after": "9999999999.1", "order": "worst"}, "not a cursor returned"),
-    ],
-)
+@pytest.mark.parametrize(("given", "options", "said"), [
+    (Filter(label="fail"), {}, "name one with evaluator"), (Filter(low=0.1), {}, "name one with evaluator"),
+    (Filter(), {"order": "worst"}, "name one with evaluator"), (Filter(), {"order": "best"}, "newest or worst"),
+    (Filter(), {"after": "x"}, "not a cursor returned"),
+    (Filter(), {"after": "9" * 30}, "not a cursor returned"),
+    (Filter(), {"after": "\u0661"}, "not a cursor returned"),
+    (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "not a cursor returned"),
+    (Filter(evaluator="a"), {"after": "9999999999.1", "order": "worst"}, "not a cursor returned"),
+])  # fmt: skip
 def test_questions_that_have_no_answer(store: Store, given: Filter, options: dict[str, Any], said: str) -> None:
     """What cannot be answered is told with what could be."""
     with pytest.raises(SettingError, match=said):
@@ -320,23 +292,17 @@ def test_questions_that_have_no_answer(store: Store, given: Filter, options: dic
 
 def test_what_can_be_chosen(full: Store) -> None:
     """The choices are what is there, by the filter's fields."""
-    found = choices(full)
-    assert found["app"] == ["help", "lab", "shop"]
-    assert found["model"] == ["m1", "m2"]
-    assert found["evaluator"] == ["a", "b", "c"]
-    assert found["label"] == ["error", "fail", "not_applicable", "pass"]
-    assert found["version"] == ["1"]
-    assert set(found) == {"app", "env", "model", "prompt_version", "cause", "evaluator", "version", "label"}
+    assert choices(full) == {
+        "app": ["help", "lab", "shop"], "env": ["dev", "prod"], "model": ["m1", "m2"], "evaluator": ["a", "b", "c"],
+        "prompt_version": ["v1", "v2", "v3"], "cause": ["hallucination", "retrieval"], "version": ["1"],
+        "label": ["error", "fail", "not_applicable", "pass"],
+    }  # fmt: skip
 
 
 def test_an_empty_store_has_pages(store: Store) -> None:
     """Nothing is there, and nothing is wrong."""
-    assert find(store, Filter()) == Page((), None, 0)
+    assert find(store, Filter()) == find(store, Filter(evaluator="e", low=0.1), order="worst") == Page((), None, 0)
     assert choices(store)["app"] == []
-    assert find(store, Filter(evaluator="e", low=0.1), order="worst") == Page((), None, 0)
-
-
-# --- how it is looked for ------------------------------------------------------------------------------------
 
 
 def test_no_listing_sorts_or_scans(tmp_path: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.console.chatlogs.side_by_side import Side, compare_sides, evaluator_versions, names_in_use
-from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.errors import SettingError
 from tests.topics.questions import CHECK, DAY, NOW, asked
 
@@ -17,45 +17,37 @@ def _side(name: str, **more: object) -> Side:
 def _prompts(store: Store, *, shared: bool, p: float = 1.0) -> None:
     """v7 fails 10 of 100, v8 fails 40 of 100: on the same questions, or on others."""
     for offset, prompt, failures in ((0, "v7", 10), (100, "v8", 40)):
-        store.write(
-            [
-                asked(offset + n, f"Question {n if shared else offset + n}?", n < failures, prompt=prompt, p=p)
-                for n in range(100)
-            ],
-            [CHECK],
-        )
+        texts = (f"Question {n if shared else offset + n}?" for n in range(100))
+        store.write([asked(offset + n, q, n < failures, prompt=prompt, p=p) for n, q in enumerate(texts)], [CHECK])
 
 
-def test_the_same_questions_are_compared_in_pairs(store: Store) -> None:
-    """Both versions answered the same hundred questions: the pairs decide, and what changed is named."""
+@pytest.mark.parametrize("key", [None, "22" * 32])
+def test_the_same_questions_are_compared_in_pairs(store_url: str, key: str | None) -> None:
+    """Both versions answered the same hundred questions, sealed or not: the pairs decide; what changed is named."""
+    store = open_store(store_url, key=key)
     _prompts(store, shared=True)
     result = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8"))
     (row,) = result.rows
     assert (result.requests_a, result.requests_b) == (100, 100)
     assert row.by_pairs
-    assert row.pairs is not None
-    assert (row.pairs.pairs, row.pairs.only_a, row.pairs.only_b) == (100, 0, 30)
-    assert row.pairs.value == pytest.approx(0.3)
+    assert (row.pairs.pairs, row.pairs.only_a, row.pairs.only_b, row.pairs.value) == (100, 0, 30, pytest.approx(0.3))
     narrow = row.pairs.interval[1] - row.pairs.interval[0]
     assert narrow < row.all_requests.interval[1] - row.all_requests.interval[0]
     assert row.verdict == "worse"
     assert row.sentence.startswith("v8 fails 30 points more than v7 (")
     assert row.sentence.endswith("n = 100 pairs.")
-    assert len(row.worse) == 10
-    assert row.better == ()
+    assert (len(row.worse), row.better) == (10, ())
     one, other = (store.get(trace) for trace in row.worse[0])
-    assert one is not None
-    assert other is not None
     assert one.trace.query == other.trace.query
     assert (one.trace.facts.prompt_version, other.trace.facts.prompt_version) == ("v7", "v8")
+    store.close()
 
 
 def test_other_questions_are_independent(store: Store) -> None:
     """Without a question in common there are no pairs, and n is that of each side."""
     _prompts(store, shared=False, p=0.5)
     (row,) = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8")).rows
-    assert row.pairs is None
-    assert not row.by_pairs
+    assert (row.pairs, row.by_pairs) == (None, False)
     assert row.difference is row.all_requests
     assert row.all_requests.value == pytest.approx(0.3)
     assert row.verdict == "worse"
@@ -68,7 +60,6 @@ def test_few_common_questions_do_not_decide(store: Store) -> None:
     for offset, prompt in ((500, "v7"), (600, "v8")):
         store.write([asked(offset + n, f"Common {n}?", False, prompt=prompt) for n in range(20)], [CHECK])
     (row,) = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8")).rows
-    assert row.pairs is not None
     assert (row.pairs.pairs, row.pairs.value) == (20, 0.0)
     assert not row.by_pairs
     assert row.difference.value == pytest.approx(30 / 120)
@@ -77,16 +68,12 @@ def test_few_common_questions_do_not_decide(store: Store) -> None:
 def test_two_versions_of_an_evaluator(store: Store) -> None:
     """Judged the same requests: paired by request, weighted by the probability of the request."""
     for version, failures in (("1", 10), ("2", 25)):
-        evaluations = [
-            asked(n, "Always the same?", n < failures, version=version, p=1.0 if n < 50 else 0.1) for n in range(100)
-        ]
-        store.write(evaluations, [CHECK])
+        ps = (1.0 if n < 50 else 0.1 for n in range(100))
+        store.write([asked(n, "Same?", n < failures, version=version, p=p) for n, p in enumerate(ps)], [CHECK])
     sides = [_side(f"version {version}", evaluator_version=version) for version in ("1", "2")]
     (row,) = compare_sides(store, *sides, evaluator="faithfulness").rows
     assert (row.same_requests, row.by_pairs) == (True, True)
-    assert row.pairs is not None
-    assert row.pairs.pairs == 100
-    assert row.pairs.value == pytest.approx(15 / (50 + 500))
+    assert (row.pairs.pairs, row.pairs.value) == (100, pytest.approx(15 / (50 + 500)))
     with pytest.raises(SettingError, match="needs an evaluator"):
         compare_sides(store, *sides)
 
@@ -112,15 +99,3 @@ def test_what_there_is_to_compare(store: Store) -> None:
     assert names_in_use(store, "model", NOW - DAY, NOW + DAY, "shop") == {"m": 3}
     assert names_in_use(store, "model", NOW - DAY, NOW + DAY, "other") == {}
     assert evaluator_versions(store, "faithfulness") == ["1"]
-
-
-def test_an_encrypted_store_has_pairs_too(store_url: str) -> None:
-    """Questions are read with the key of the store."""
-    from ragtrace.console.chatlogs.store import open_store
-
-    store = open_store(store_url, key="22" * 32)
-    _prompts(store, shared=True)
-    (row,) = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8")).rows
-    assert row.pairs is not None
-    assert row.pairs.pairs == 100
-    store.close()

@@ -8,8 +8,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sqlalchemy.pool import QueuePool
 import ragtrace
 from ragtrace.console.chatlogs import sink as sinks
 from ragtrace.console.chatlogs.evaluation_json import from_json, to_json
-from ragtrace.console.chatlogs.schema import scores, traces
+from ragtrace.console.chatlogs.schema import traces
 from ragtrace.console.chatlogs.schema_upgrade import HEAD
 from ragtrace.console.chatlogs.search import find
 from ragtrace.console.chatlogs.sink import Bounds, StoreSink
@@ -29,7 +30,7 @@ from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import SettingError, StoreError
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Document, Facts, Score
+from ragtrace.records import Document, Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 from tests.chatlogs.evaluations import made, rich
 
@@ -37,11 +38,8 @@ KEY = base64.b64encode(b"k" * 32).decode()
 
 
 def _count(url: str, key: str | None = None) -> int:
-    store = open_store(url, key=key)
-    with store.reading() as connection:
-        found = int(connection.scalar(select(func.count()).select_from(traces)) or 0)
-    store.close()
-    return found
+    with closing(open_store(url, key=key)) as store, store.reading() as connection:
+        return int(connection.scalar(select(func.count()).select_from(traces)) or 0)
 
 
 def _until(condition: Callable[[], object]) -> None:
@@ -50,6 +48,21 @@ def _until(condition: Callable[[], object]) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("it did not come to that")
+
+
+def _hanging(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The database does not answer before this event."""
+    go, write = threading.Event(), Store.write
+    monkeypatch.setattr(Store, "write", lambda *given: go.wait() and write(*given))
+    return go
+
+
+def _stored_by_the_next(url: str, evaluation: Evaluation) -> None:
+    """Another sink stores this evaluation and what waits in the file."""
+    sink = StoreSink(url)
+    sink(evaluation)
+    _until(lambda: sink.spill_bytes == 0 and sink.waiting == 0)
+    sink.close()
 
 
 @contextmanager
@@ -74,34 +87,26 @@ def _full(store: Store) -> Iterator[None]:
 class Unreadable(dict[str, object]):
     """An object of an application that raises when it is read."""
 
-    def __str__(self) -> str:
-        raise KeyError("no text")
-
     def items(self) -> Any:
         raise KeyError("no items")
 
-
-def _nested() -> list[Any]:
-    nested: list[Any] = []
-    for _ in range(100_000):
-        nested = [nested]
-    return nested
+    __str__ = items
 
 
 @pytest.mark.parametrize(
-    "value", [threading.Lock(), Unreadable(a=1), _nested(), 10**5_000], ids=["lock", "mapping", "nested", "number"]
+    "value",
+    [threading.Lock(), Unreadable(a=1), reduce(lambda inner, _: [inner], range(100_000)), 10**5_000],
+    ids=["lock", "mapping", "nested", "number"],
 )
 def test_metadata_that_cannot_be_written_costs_no_evaluation(tmp_path: Path, value: object) -> None:
     """It is named by its type or left out, in the store and in the file of a store that is away; nothing is lost."""
     sink = StoreSink(f"sqlite:///{tmp_path}/chats.db")
-    evaluations = [
-        made(number, attributes={"handle": value if number == 1 else "fine", "plan": "b"}) for number in range(3)
-    ]
-    for evaluation in evaluations:
+    odd = made(1, attributes={"handle": value, "plan": "b"})
+    for evaluation in (made(0), odd, made(2)):
         sink(evaluation)
     sink.close()
     assert (sink.written, sink.lost) == (3, 0)
-    trace = from_json(to_json(evaluations[1])).trace
+    trace = from_json(to_json(odd)).trace
     assert (trace.query, trace.attributes["plan"]) == ("question 1", "b")
 
 
@@ -114,10 +119,9 @@ def test_what_is_taken_is_stored(store_url: str) -> None:
     assert sink.flush(60)
     assert (sink.written, sink.spilled, sink.lost, sink.waiting) == (300, 0, 0, 0)
     assert sink.close()
-    store = open_store(store_url)
-    assert store.get(f"{1:032x}").trace.facts.app == "own"  # type: ignore[union-attr]
-    assert store.get(f"{2:032x}").trace.facts == Facts(app="help", env="prod")  # type: ignore[union-attr]
-    store.close()
+    with closing(open_store(store_url)) as store:
+        assert store.get(f"{1:032x}").trace.facts.app == "own"
+        assert store.get(f"{2:032x}").trace.facts == Facts(app="help", env="prod")
 
 
 def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,31 +134,25 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return float(len(trace.answer) > 3)
 
     path = tmp_path / "chat.db"
-    runtime = ragtrace.init(
-        store=str(path), store_key="THE_KEY", app="help", env="test", evaluators=[long_enough], workers=0,
-        frameworks=(), sample_per_second=0,
-    )  # fmt: skip
-    try:
+    named = {"app": "help", "env": "test", "store": str(path), "store_key": "THE_KEY"}
+    with closing(
+        ragtrace.init(evaluators=[long_enough], workers=0, frameworks=(), sample_per_second=0, **named)
+    ) as runtime:
         assert runtime.pipeline.submit(make_trace(query="secretly", facts=Facts(user_id="u1")))
         assert runtime.flush(60)
         assert runtime.store.written == 1
-    finally:
-        runtime.close()
     store = open_store(str(path), key=KEY)
-    with store.reading() as connection:
-        own = connection.scalar(select(traces.c.trace_id))
-    found = store.get(str(own))
-    assert found is not None
+    (row,) = find(store, Filter()).rows
+    found = store.get(row.trace_id)
     assert (found.trace.query, found.trace.facts.app) == ("secretly", "help")
     assert [(s.name, s.label) for s in found.evaluation.scores] == [("long_enough", "pass")]
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [({"store": "mysql://h/d"}, "begins with mysql"), ({"store_key": "nowhere"}, "names neither"),
-     ({"store_days": -1}, "store_days")],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "said"), [
+    ({"store": "mysql://h/d"}, "begins with mysql"), ({"store_key": "nowhere"}, "names neither"),
+    ({"store_days": -1}, "store_days"),
+])  # fmt: skip
 def test_wrong_settings_are_told_at_the_start(tmp_path: Path, given: dict[str, Any], said: str) -> None:
     """What waiting does not mend is an error of `init`."""
     with pytest.raises(SettingError, match=said):
@@ -164,9 +162,7 @@ def test_wrong_settings_are_told_at_the_start(tmp_path: Path, given: dict[str, A
 def test_the_queue_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than may wait is counted as lost, at once, while the database hangs: the caller never waits for it."""
     sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(items=50, batch=10))
-    go = threading.Event()
-    write = Store.write
-    monkeypatch.setattr(Store, "write", lambda *given: go.wait() and write(*given))
+    go = _hanging(monkeypatch)
     for n in range(500):
         sink(made(n))
     assert sink.waiting <= 60
@@ -185,16 +181,14 @@ def test_a_full_disk(tmp_path: Path, key: str | None) -> None:
     sink = StoreSink(url, key=key, bounds=Bounds(batch=20, wait=0.01))
     sink(made(1))
     assert sink.flush(60)
-    assert sink._store is not None
     with _full(sink._store):
         for n in range(2, 80):
             sink(made(n, answer="readable" * 500))
         assert sink.flush(60)
-        assert sink.spilled > 0
-        assert sink.lost == 0
-        waiting = (tmp_path / "s.db.spill").read_bytes()
-        assert (b"readable" in waiting) is (key is None)
-        assert (tmp_path / "s.db.spill").stat().st_mode & 0o077 == 0
+        assert sink.spilled > sink.lost == 0
+        spill = tmp_path / "s.db.spill"
+        assert (b"readable" in spill.read_bytes()) is (key is None)
+        assert spill.stat().st_mode & 0o077 == 0
     sink._next_try = 0.0
     sink(made(80))
     _until(lambda: sink.spill_bytes == 0)
@@ -205,7 +199,6 @@ def test_a_full_disk(tmp_path: Path, key: str | None) -> None:
 def test_no_room_anywhere(tmp_path: Path) -> None:
     """Where the file is full, too, what cannot be kept is counted, and nothing is raised."""
     sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(batch=20, wait=0.01), spill_size=10_000)
-    assert sink._store is not None
     with _full(sink._store):
         for n in range(100):
             sink(made(n, answer="a" * 1_000))
@@ -220,7 +213,6 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     """Where neither database nor file takes anything, evaluations stay in memory until one of them does."""
     sink = StoreSink(str(tmp_path / "s.db"), bounds=Bounds(wait=0.01))
     monkeypatch.setattr(Spill, "append", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left")))
-    assert sink._store is not None
     with _full(sink._store):
         for n in range(100):
             sink(made(n, answer="a" * 1_000))
@@ -243,8 +235,7 @@ def test_a_database_that_goes_away(postgresql: Any, tmp_path: Path, monkeypatch:
         for n in range(2, 50):
             sink(made(n))
         assert sink.flush(60)
-        assert (sink.written, sink.lost) == (1, 0)
-        assert sink.spilled == 48
+        assert (sink.written, sink.lost, sink.spilled) == (1, 0, 48)
         late = StoreSink(url)  # an application that starts meanwhile
         late(made(50))
         assert late.close(60)
@@ -276,11 +267,9 @@ def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatc
 
 
 def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Writing on into a file that has no name any more would lose everything unsaid: there is one warning, a new store,
-    and what comes from then on is in it."""
+    """Else all would be lost unsaid: there is one warning, and a new store has what comes from then on."""
     path = tmp_path / "logs.db"
-    sink = StoreSink(str(path))
-    try:
+    with closing(StoreSink(str(path))) as sink:
         sink(made(1))
         assert sink.flush(20)
         for file in tmp_path.glob("logs.db*"):
@@ -288,8 +277,6 @@ def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureF
         for n in (2, 3):
             sink(made(n))
             assert sink.flush(20)
-    finally:
-        sink.close()
     with closing(open_store(str(path))) as store:
         assert {row.trace_id for row in find(store, Filter()).rows} == {f"{n + 1:032x}" for n in (2, 3)}
     assert sum("deleted or replaced" in text for text in caplog.messages) == 1
@@ -297,28 +284,17 @@ def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureF
 
 
 def test_a_store_that_was_upgraded_meanwhile_is_not_written(tmp_path: Path) -> None:
-    """Where a newer ragtrace has changed the tables, evaluations wait in the spill file instead of being written in an
-    old form; the version that knows the tables stores them."""
+    """Evaluations wait in the spill file, not in an old form; the version that knows the tables stores them."""
     path = tmp_path / "logs.db"
-    sink = StoreSink(str(path))
-    try:
+    with closing(StoreSink(str(path))) as sink:
         sink(made(1))
         assert sink.flush(20)
         _set_version(path, "9999")
         sink(made(2))
         assert sink.flush(20)
         assert (sink.written, sink.spilled, sink.lost) == (1, 1, 0)
-    finally:
-        sink.close()
     _set_version(path, HEAD)
-    again = StoreSink(str(path))
-    try:
-        again(made(3))
-        until = time.monotonic() + 30
-        while again.spill_bytes and time.monotonic() < until:
-            time.sleep(0.05)
-    finally:
-        again.close()
+    _stored_by_the_next(str(path), made(3))
     assert _count(str(path)) == 3
 
 
@@ -331,24 +307,18 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """What could not be stored in time lies in the file, and the next process stores it."""
     url = str(tmp_path / "s.db")
     sink = StoreSink(url, bounds=Bounds(batch=5))
-    go = threading.Event()
-    write = Store.write
-    monkeypatch.setattr(Store, "write", lambda *given: go.wait() and write(*given))
+    go = _hanging(monkeypatch)
     for n in range(40):
         sink(made(n))
     assert sink.close(0.1)
     assert sink.spilled >= 30
     go.set()
     _until(lambda: not any(thread.name == "ragtrace-store" for thread in threading.enumerate()))
-    assert sink._store is not None
     assert isinstance(sink._store.engine.pool, QueuePool)
     assert sink._store.engine.pool.checkedin() == 0  # its connections are closed
     sink(made(99))
     assert sink.lost == 1
-    again = StoreSink(url)
-    again(made(40))
-    _until(lambda: again.spill_bytes == 0 and again.waiting == 0)
-    again.close()
+    _stored_by_the_next(url, made(40))
     assert _count(url) == 41
 
 
@@ -366,10 +336,7 @@ def test_closing_keeps_what_the_database_has_not_answered(tmp_path: Path) -> Non
         assert sink.spill_bytes
         other.execute("ROLLBACK")
     _until(lambda: sink.written)
-    later = StoreSink(url)
-    later(made(2))
-    _until(lambda: later.spill_bytes == 0 and later.waiting == 0)
-    later.close()
+    _stored_by_the_next(url, made(2))
     assert _count(url) == 2
 
 
@@ -390,9 +357,6 @@ def test_a_fork(tmp_path: Path) -> None:
     assert sink.flush(60)
     sink.close()
     assert _count(url) == 2
-
-
-# --- the file ------------------------------------------------------------------------------------------------
 
 
 def test_json_and_back() -> None:
@@ -438,28 +402,14 @@ def test_forgetting_while_others_append(tmp_path: Path) -> None:
         for n in range(first, first + 50):
             spill.append([made(n, facts=Facts(user_id=f"u{n % 2}"))])
 
-    threads = [threading.Thread(target=fill, args=(100 * k,)) for k in range(3)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        spill.forget("u0")
+    with ThreadPoolExecutor(3) as threads:
+        running = [threads.submit(fill, 100 * k) for k in range(3)]
+        while not all(one.done() for one in running):
+            spill.forget("u0")
     spill.forget("u0")
     found: list[Any] = []
     spill.drain(found.extend)
     assert sorted(e.trace.trace_id for e in found) == [100 * k + n + 1 for k in range(3) for n in range(1, 50, 2)]
-
-
-def test_scores_that_come_later_are_added(tmp_path: Path) -> None:
-    """The same request with another evaluator's score is one trace with both."""
-    sink = StoreSink(str(tmp_path / "s.db"))
-    sink(made(1, Score("a", 0.5)))
-    sink(replace(made(1), scores=(Score("b", 0.5),)))
-    sink.flush(60)
-    sink.close()
-    store = open_store(str(tmp_path / "s.db"))
-    with store.reading() as connection:
-        assert connection.scalar(select(func.count()).select_from(scores)) == 2
-    store.close()
 
 
 def test_forgetting_writes_a_private_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from ragtrace.console.metrics import ReviewCollector
 from ragtrace.console.review.anchors import LEAST, MOST, Drift, _without_memory, drifts, score_again
 from ragtrace.console.review.queue import submit
 from ragtrace.evaluation import evaluator
-from ragtrace.records import Trace
+from ragtrace.records import Evaluation, Trace
 from ragtrace.settings import load
 from ragtrace.statistics.bets import ALARM
 from tests.review.review_data import DAY, NOW, evaluation, good, people, review, scored
@@ -38,14 +38,11 @@ def _scripted(trace: Trace) -> float:
 scripted = replace(_scripted, name="good")
 
 
-@pytest.fixture(autouse=True)
-def _as_usual() -> None:
-    judge_is(float)
-
-
-def judge_is(function: Callable[[float], float]) -> None:
-    global behaviour  # noqa: PLW0603 the judge's model, which changes
-    behaviour = function
+def judged(store: Store, log: Evaluation, user: int, label: str = "fail") -> None:
+    """Stores a log, and what a person says of it."""
+    store.write([log], [good], now=NOW)
+    trace_id = f"{log.trace.trace_id:032x}"
+    submit(store, trace_id, review(trace_id, label), user, NOW)
 
 
 def reviewed(store: Store, count: int = 80) -> None:
@@ -55,14 +52,8 @@ def reviewed(store: Store, count: int = 80) -> None:
     for i in range(count):
         bad = i % 3 == 0
         value = round(chance.uniform(0.0, 0.4) if bad == (chance.random() < 0.85) else chance.uniform(0.6, 1.0), 3)
-        store.write([evaluation(i, scored(good, value), answer=str(value), started=NOW - DAY + i)], [good], now=NOW)
-        submit(
-            store,
-            f"{evaluation(i).trace.trace_id:032x}",
-            review(f"{evaluation(i).trace.trace_id:032x}", "fail" if bad else "pass"),
-            user,
-            NOW,
-        )
+        log = evaluation(i, scored(good, value), answer=str(value), started=NOW - DAY + i)
+        judged(store, log, user, "fail" if bad else "pass")
 
 
 def runs(store: Store, times: Sequence[float]) -> Drift:
@@ -74,8 +65,7 @@ def runs(store: Store, times: Sequence[float]) -> Drift:
 
 
 def test_the_same_judge_and_fewer_good_answers_are_the_applications_change(store: Store) -> None:
-    """Three runs at once are what later ones are compared with; then one a day, of 60 logs, half of them bad as far as
-    there are so many. A judge that scores them as before is not what changed."""
+    """Three runs at once are what later ones are compared with: a judge that scores as before did not change."""
     reviewed(store)
     first = runs(store, [NOW, NOW + 60, NOW + 120])
     assert (first.says, first.anchors) == ("unknown", MOST)
@@ -90,12 +80,14 @@ def test_the_same_judge_and_fewer_good_answers_are_the_applications_change(store
 
 
 @pytest.mark.parametrize("change", [lambda value: 0.9, lambda value: value - 0.1, lambda value: 1 - value])
-def test_a_silent_change_of_the_judge_is_seen(store: Store, change: Callable[[float], float]) -> None:
+def test_a_silent_change_of_the_judge_is_seen(
+    store: Store, change: Callable[[float], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the next run, and said for a week; from then on later runs are compared with the changed judge."""
     reviewed(store)
     days = [NOW, NOW + 60, NOW + 120, NOW + DAY + 120]
     assert runs(store, days).says == "application"
-    judge_is(lambda value: max(0.0, change(value)))
+    monkeypatch.setattr(f"{__name__}.behaviour", lambda value: max(0.0, change(value)))
     changed = runs(store, [NOW + 2 * DAY + 120])
     assert (changed.says, changed.changed, changed.kinds) == ("evaluator", NOW + 2 * DAY + 120, ("2",))
     assert changed.log_changed >= ALARM
@@ -103,34 +95,27 @@ def test_a_silent_change_of_the_judge_is_seen(store: Store, change: Callable[[fl
     assert runs(store, [NOW + (9 + day) * DAY + 120 for day in range(3)]).says == "application"
 
 
-def test_another_version_is_run_at_once(store: Store) -> None:
-    """A calibration makes a version of its own: what it fails is compared with what was failed before, without waiting
-    for the next day."""
+def test_another_version_is_run_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a calibration's version fails is compared with what was failed before, without waiting for the next day."""
     reviewed(store)
     runs(store, [NOW, NOW + 60, NOW + 120])
-    judge_is(lambda value: value**3)
+    monkeypatch.setattr(f"{__name__}.behaviour", lambda value: value**3)
+    monkeypatch.setattr(f"{__name__}.another", replace(scripted, version="3"), raising=False)
     other = replace(SETTINGS, evaluators=(f"{__name__}:another",))
-    global another  # noqa: PLW0603 as an upgrade of the package would define it
-    another = replace(scripted, version="3")
     assert score_again(store, other, now=NOW + HOUR) == MOST
     (drift,) = drifts(store, NOW + HOUR)
     assert (drift.says, drift.kinds) == ("evaluator", ("2", "3"))
     assert drift.more > 0
 
 
-another = scripted
-
-
 def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
-    """Too few anchors are not scored; a call that fails is no score; an evaluator that the application passes as an
-    object, or whose deletion of logs left none, is left out. An end of the process waits for no run."""
+    """Too few anchors, failed calls, unknown evaluators and deleted logs give no score; an end waits for no run."""
     reviewed(store, LEAST - 1)
     assert score_again(store, SETTINGS, now=NOW) == 0
     assert drifts(store, NOW) == []
     (user,) = people(store, "ben")
     for i in range(30, 34):
-        store.write([evaluation(i, scored(good, 0.9), answer="-1")], [good], now=NOW)
-        submit(store, f"{evaluation(i).trace.trace_id:032x}", review(f"{evaluation(i).trace.trace_id:032x}"), user, NOW)
+        judged(store, evaluation(i, scored(good, 0.9), answer="-1"), user)
     assert score_again(store, replace(SETTINGS, evaluators=()), now=NOW) == 0
     ended = Event()
     ended.set()
@@ -140,16 +125,12 @@ def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
 
 
 def test_anchors_stay_although_people_review_many_logs_a_day(store: Store) -> None:
-    """Else a team that reviews sixty logs a day would have nothing to compare with. A log that cannot be read is left
-    out, and what a judge spends is counted from run to run."""
+    """Else nothing is left to compare with. An unreadable log is left out; a judge's costs add up over runs."""
     reviewed(store)
     runs(store, [NOW, NOW + 60, NOW + 120])
     (user,) = people(store, "ben")
     for i in range(100, 180):
-        log = evaluation(i, scored(good, 0.9), answer="0.9")
-        store.write([log], [good], now=NOW)
-        trace_id = f"{log.trace.trace_id:032x}"
-        submit(store, trace_id, review(trace_id, "fail" if i % 2 else "pass"), user, NOW)
+        judged(store, evaluation(i, scored(good, 0.9), answer="0.9"), user, "fail" if i % 2 else "pass")
     with store.writing() as connection:
         first = connection.scalar(select(anchor_scores.c.trace).order_by(anchor_scores.c.trace))
         connection.execute(update(contents).where(contents.c.trace == first).values(documents="{"))

@@ -6,59 +6,51 @@ import json
 import math
 import random
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+import ragtrace
 from ragtrace import calibrations
 from ragtrace.cli import main
-from ragtrace.console.chatlogs.store import Store
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review import curves
-from ragtrace.console.review.calibration import LEAST, Calibration, fit, load, measure_thresholds, save
+from ragtrace.console.review.calibration import LEAST, fit, load, measure_thresholds, save
 from ragtrace.console.review.queue import fill, load_verdicts
 from ragtrace.errors import DataError
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
-from tests.review.review_data import NOW, fill_store, good, judge_all, people, verdict
+from tests.review.review_data import NOW, bad, fill_store, good, judge_all, people, verdict
 from tests.review.test_queue import ONLY_RANDOM
 
 
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
-def made(
-    count: int, truth: Callable[[float], float], threshold: float = 0.5, seed: int = 0, **changed: Any
-) -> list[ScoredVerdict]:
+def made(count: int, truth: Callable[[float], float], seed: int = 0, **changed: Any) -> list[ScoredVerdict]:
     """Verdicts on uniform scores, bad with a probability that is known."""
     chance = random.Random(seed)
     rows = []
     for i in range(count):
         value = chance.random()
         said = "fail" if chance.random() < truth(value) else "pass"
-        rows.append(replace(verdict(i, value, "pass" if value >= threshold else "fail", said), **changed))
+        rows.append(replace(verdict(i, value, "pass" if value >= 0.5 else "fail", said), **changed))
     return rows
 
 
 def steep(value: float) -> float:
-    return sigmoid(14 * (0.7 - value))
+    return 1 / (1 + math.exp(-14 * (0.7 - value)))
 
 
 def test_held_out_figures_get_better_where_the_threshold_was_wrong() -> None:
-    """An evaluator whose threshold is 0.5 and should be 0.7: the new one is near it, balanced accuracy and calibration
-    error are clearly better on logs that had no part in it, and about as good on ten thousand new ones."""
+    """0.5 should be 0.7: the figures are clearly better on logs that had no part in it, about as good on new ones."""
     found = fit(made(600, steep), 0.5, "higher")
     assert found.threshold == pytest.approx(0.7, abs=0.06)
     assert (found.previous, found.count, found.version, found.evaluator) == (0.5, 600, "2", "good")
     before, after = found.before, found.after
-    assert before is not None
-    assert before.brier is not None
-    assert before.ece is not None
-    assert after.brier is not None
-    assert after.ece is not None
     assert after.balanced_accuracy.value > before.balanced_accuracy.value + 0.05
     assert after.brier.value < before.brier.value - 0.02
     assert after.ece.value < before.ece.value / 2
@@ -78,8 +70,7 @@ def true_accuracy(rows: list[ScoredVerdict], threshold: float) -> float:
 
 @pytest.mark.long
 def test_held_out_figures_are_not_flattered_by_noise() -> None:
-    """Of scores that say nothing of the verdicts, no accuracy is promised: over 20 seeds the held-out balanced accuracy
-    is 0.5 on average, where the best threshold in hindsight looks better than chance every time."""
+    """Of scores that say nothing no accuracy is promised, where the best threshold in hindsight beats chance."""
     held, hindsight = [], []
     for seed in range(20):
         rows = made(80, lambda _: 0.5, seed=seed)
@@ -91,8 +82,7 @@ def test_held_out_figures_are_not_flattered_by_noise() -> None:
 
 @pytest.mark.long
 def test_weights_move_the_threshold() -> None:
-    """Logs that were picked because they are bad must not pull it: over three samples, F1's threshold from worst-first
-    verdicts with their weights is on average near the one from all verdicts, without weights far below it."""
+    """Weighted worst-first verdicts give about the F1 threshold of all verdicts; without weights it is far below."""
     off, naive = [], []
     for seed in range(3):
         chance = random.Random(seed)
@@ -120,17 +110,13 @@ def test_lower_is_better_is_the_mirror_image() -> None:
     assert one.curve([0.1])[0] > one.curve([0.9])[0]
 
 
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([], f"needs {LEAST} reviewed logs"),
-        (made(12, steep), "people reviewed 12 logs"),
-        (made(100, lambda _: 0.0), "0 as bad and 100 as good; .* about 200 more"),
-        (made(100, steep, weight=0.0), "100 more have an unknown weight"),
-        ([replace(row, value=None) for row in made(100, steep)], "no score"),
-        ([replace(row, verdict="unsure") for row in made(100, steep)], "people reviewed 0 logs"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "said"), [
+    ([], f"needs {LEAST} reviewed logs"), (made(12, steep), "people reviewed 12 logs"),
+    (made(100, lambda _: 0.0), "0 as bad and 100 as good; .* about 200 more"),
+    (made(100, steep, weight=0.0), "100 more have an unknown weight"),
+    ([replace(row, value=None) for row in made(100, steep)], "no score"),
+    ([replace(row, verdict="unsure") for row in made(100, steep)], "people reviewed 0 logs"),
+])  # fmt: skip
 def test_too_few_reviews_are_refused(rows: list[ScoredVerdict], said: str) -> None:
     """It says how many there are and how many are needed."""
     with pytest.raises(DataError, match=said):
@@ -138,8 +124,7 @@ def test_too_few_reviews_are_refused(rows: list[ScoredVerdict], said: str) -> No
 
 
 def test_the_verdicts_of_a_log_are_one_log() -> None:
-    """Twenty people on ten logs are ten logs, too few; older versions of the evaluator are left out, calibrations of
-    this one are not."""
+    """Twenty people on ten logs are ten logs; older versions are left out, calibrations of this one are not."""
     rows = [replace(row, trace=row.trace % 10, reviewer=str(row.trace)) for row in made(200, steep)]
     with pytest.raises(DataError, match="people reviewed 10 logs"):
         fit(rows, 0.5, "higher")
@@ -153,15 +138,12 @@ def test_the_verdicts_of_a_log_are_one_log() -> None:
 def test_constant_and_perfect_scores_do_no_harm() -> None:
     """One value for all, or a perfect division: a result, finite probabilities, no warning."""
     same = [replace(row, value=0.4) for row in made(100, lambda _: 0.4)]
-    found = fit(same, 0.5, "higher")
-    assert found.after.balanced_accuracy.value == pytest.approx(0.5, abs=1e-9)
+    assert fit(same, 0.5, "higher").after.balanced_accuracy.value == pytest.approx(0.5, abs=1e-9)
     perfect = fit(made(100, lambda v: float(v < 0.6)), 0.5, "higher")
     assert perfect.threshold == pytest.approx(0.6, abs=0.05)
     assert perfect.after.balanced_accuracy.value > 0.93
     assert all(0 < p < 1 for p in perfect.curve([0.0, 0.5, 1.0]))
-    unbounded = [replace(row, value=100 * (row.value or 0.0)) for row in made(100, steep)]
-    wide = fit(unbounded, 50.0, "higher")
-    assert wide.before is not None
+    wide = fit([replace(row, value=100 * (row.value or 0.0)) for row in made(100, steep)], 50.0, "higher")
     assert wide.before.brier is None, "scores up to 100 are no probabilities"
     assert wide.threshold == pytest.approx(70, abs=10)
 
@@ -189,32 +171,23 @@ def test_consequences_of_a_threshold() -> None:
     """Share flagged, precision and recall with intervals: stricter flags more and misses less."""
     rows = made(400, steep)
     found = measure_thresholds(rows, [0.2, 0.7, 0.95], "higher")
-    flagged = [c.flagged.value for c in found if c.flagged is not None]
-    recalls = [c.recall.value for c in found if c.recall is not None]
-    assert flagged == sorted(flagged)
-    assert recalls == sorted(recalls)
-    middle = found[1]
-    assert middle.precision is not None
-    assert middle.precision.interval is not None
-    low, high = middle.precision.interval
-    assert low < middle.precision.value < high
-    assert middle.flagged is not None
-    assert middle.flagged.value == sum((row.value or 0) < 0.7 for row in rows) / 400
+    for values in ([c.flagged.value for c in found if c.flagged], [c.recall.value for c in found if c.recall]):
+        assert values == sorted(values)
+    low, high = found[1].precision.interval
+    assert low < found[1].precision.value < high
+    assert found[1].flagged.value == sum((row.value or 0) < 0.7 for row in rows) / 400
     every = measure_thresholds(rows, None, "higher")
     assert len(every) == 41
-    assert (every[0].flagged.value, every[0].precision) == (0.0, None) if every[0].flagged else False
+    assert (every[0].flagged.value, every[0].precision) == (0.0, None)
     assert measure_thresholds([], None, "higher") == []
-
-
-# --- the file ---------------------------------------------------------------------------------------------------------
 
 
 def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> None:
     """Each saving is the evaluator's next number, by the file and by the store's history; others keep their entry."""
     path = tmp_path / "calibration.json"
     first = fit(made(100, steep), 0.5, "higher")
-    other = replace(first, evaluator="bad")
-    assert [e.label for e in save(path, [first, other], store=store, user="ann")] == ["2+c1", "2+c1"]
+    both = save(path, [first, replace(first, evaluator="bad")], store=store, user="ann")
+    assert [e.label for e in both] == ["2+c1", "2+c1"]
     assert [e.label for e in save(path, [first], store=store)] == ["2+c2"]
     path.unlink()
     assert [e.label for e in save(path, [first], store=store)] == ["2+c3"]
@@ -223,12 +196,8 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     assert entry.threshold == first.threshold
     assert curves.curve_from_json(entry.curve)([0.3]) == first.curve([0.3])
     assert entry.figures["after"]["balanced_accuracy"]["value"] == first.after.balanced_accuracy.value
-    from sqlalchemy import select
-
-    from ragtrace.console.chatlogs.schema import calibrations
-
     with store.reading() as connection:
-        rows = connection.execute(select(calibrations).order_by(calibrations.c.id)).all()
+        rows = connection.execute(select(schema.calibrations).order_by(schema.calibrations.c.id)).all()
     assert [(r.evaluator, r.active, r.user) for r in rows] == [
         ("good", False, "ann"), ("bad", True, "ann"), ("good", False, None), ("good", True, None),
     ]  # fmt: skip
@@ -245,31 +214,37 @@ def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
         save(tmp_path / "absent" / "file.json", [fit(made(100, steep), 0.5, "higher")])
 
 
-@pytest.fixture
-def reviewed(store: Store) -> Store:
-    """300 logs, all drawn and judged; the threshold of 0.5 should be 0.7."""
-    chance = random.Random(9)
-    values = fill_store(store, [chance.random() for _ in range(300)])
+def judged(store: Store, count: int, seed: int, truth: Callable[[float], float]) -> None:
+    """Logs with uniform scores, all drawn and judged, bad with a probability that is known."""
+    chance = random.Random(seed)
+    values = fill_store(store, [chance.random() for _ in range(count)])
     (user,) = people(store, "ann")
-    fill(store, replace(ONLY_RANDOM, quota=300), NOW)
-    judge_all(store, user, lambda t: "fail" if chance.random() < steep(values[t]) else "pass")
-    return store
+    fill(store, replace(ONLY_RANDOM, quota=count), NOW)
+    judge_all(store, user, lambda t: "fail" if chance.random() < truth(values[t]) else "pass")
+
+
+@pytest.fixture
+def reviewed(store: Store) -> None:
+    """300 logs; the threshold of 0.5 should be 0.7."""
+    judged(store, 300, 9, steep)
 
 
 @pytest.mark.long
-def test_the_command(reviewed: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("reviewed")
+def test_the_command(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`ragtrace calibrate` prints before and after, writes the file, and the pipeline labels by it."""
     path = tmp_path / "calibration.json"
     assert main(["calibrate", "--store", store_url, "--out", str(path)]) == 0
-    out = capsys.readouterr()
-    assert "balanced accuracy" in out.out
-    assert out.out.count("before") == out.out.count("after") == 1
-    assert "good 2+c1" in out.err
+    out, err = capsys.readouterr()
+    assert "balanced accuracy" in out
+    assert out.count("before") == out.count("after") == 1
+    assert "good 2+c1" in err
     assert load(path)["good"].threshold == pytest.approx(0.7, abs=0.08)
     capture = Capture()
     value = (0.5 + load(path)["good"].threshold) / 2
-    check = replace(good, fn=lambda _: value)
-    pipeline = Pipeline([check], [capture], limits=Limits(wait=0.01), adjust=calibrations.File(path))
+    pipeline = Pipeline(
+        [replace(good, fn=lambda _: value)], [capture], limits=Limits(wait=0.01), adjust=calibrations.File(path)
+    )
     pipeline.submit(make_trace())
     score = capture.wait(1)[0].scores[0]
     pipeline.close()
@@ -277,23 +252,23 @@ def test_the_command(reviewed: Store, store_url: str, tmp_path: Path, capsys: py
 
 
 @pytest.mark.long
-def test_the_commands_exit_codes(
-    reviewed: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("reviewed")
+def test_the_commands_exit_codes(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """2 where nothing can be fitted, 1 where something is left out, and nothing is written on a dry run."""
     path = tmp_path / "calibration.json"
     given = ["calibrate", "--store", store_url]
-    assert main([*given]) == 2
+    out = [*given, "--out", str(path)]
+    assert main(given) == 2
     assert "--out" in capsys.readouterr().err
-    assert main([*given, "--out", str(path), "--evaluator", "nobody"]) == 2
+    assert main([*out, "--evaluator", "nobody"]) == 2
     assert "the store has no score of this evaluator" in capsys.readouterr().err
-    assert main([*given, "--out", str(path), "--evaluator", "bad"]) == 2
+    assert main([*out, "--evaluator", "bad"]) == 2
     assert main([*given, "--evaluator", "good", "--dry-run"]) == 0
-    assert main([*given, "--out", str(path), "--dry-run"]) == 0
+    assert main([*out, "--dry-run"]) == 0
     assert not path.exists()
-    assert main([*given, "--out", str(path), "--evaluator", "good", "--evaluator", "nobody"]) == 1
+    assert main([*out, "--evaluator", "good", "--evaluator", "nobody"]) == 1
     path.write_text(json.dumps({"format": "other"}), encoding="utf-8")
-    assert main([*given, "--out", str(path)]) == 2
+    assert main(out) == 2
 
 
 def test_without_a_review_it_says_what_to_do(
@@ -309,31 +284,20 @@ def test_a_calibration_no_better_is_not_written(
     store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where scores say nothing the old threshold stays, or what comes is no worse on held-out logs."""
-    chance = random.Random(3)
-    fill_store(store, [chance.random() for _ in range(100)])
-    (user,) = people(store, "ann")
-    fill(store, replace(ONLY_RANDOM, quota=100), NOW)
-    judge_all(store, user, lambda _: chance.choice(["pass", "fail"]))
+    judged(store, 100, 3, lambda _: 0.5)
     path = tmp_path / "calibration.json"
-    made_: Calibration = fit(load_verdicts(store, "good"), 0.5, "higher")
+    found = fit(load_verdicts(store, "good"), 0.5, "higher")
     code = main(["calibrate", "--store", store_url, "--out", str(path)])
-    assert (code == 0) == path.exists() == made_.better
-    assert made_.better or "no better" in capsys.readouterr().err
+    assert (code == 0) == path.exists() == found.better
+    assert found.better or "no better" in capsys.readouterr().err
 
 
 def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
-    """A calibration that comes while the pipeline runs: scores of the new version are stored beside its threshold and
-    direction, not taken for those of an evaluator without one."""
-    from sqlalchemy import select
-
-    import ragtrace
-    from ragtrace.console.chatlogs.schema import evaluators
-    from ragtrace.console.chatlogs.store import open_store
-    from tests.review.review_data import bad
-
+    """Scores of a calibration that comes while the pipeline runs are stored beside its threshold and direction."""
     path, url = tmp_path / "calibration.json", str(tmp_path / "store.db")
-    runtime = ragtrace.init(store=url, calibration_file=str(path), frameworks=(), evaluators=[bad], sample_per_second=0)
-    try:
+    with closing(
+        ragtrace.init(store=url, calibration_file=str(path), frameworks=(), evaluators=[bad], sample_per_second=0)
+    ) as runtime:
         runtime.pipeline.submit(make_trace(trace_id=1))
         assert runtime.flush(30)
         calibrations.save(path, [calibrations.Calibrated("bad", "1", 1, 0.25, "lower", 1.0)])
@@ -341,13 +305,10 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
         next(c.cell_contents for c in file or () if isinstance(c.cell_contents, calibrations.File))._every = 0.0
         runtime.pipeline.submit(make_trace(trace_id=2))
         assert runtime.flush(30)
-    finally:
-        runtime.close()
     store = open_store(url)
     with store.reading() as connection:
-        rows = connection.execute(select(evaluators).order_by(evaluators.c.version)).all()
+        rows = connection.execute(select(schema.evaluators).order_by(schema.evaluators.c.version)).all()
     stored = store.get(f"{2:032x}")
     store.close()
     assert [(r.version, r.threshold, r.direction) for r in rows] == [("1", 0.5, "lower"), ("1+c1", 0.25, "lower")]
-    assert stored is not None
     assert [score.version for score in stored.evaluation.scores] == ["1+c1"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import FromClause, func, select
 
 from ragtrace.base.rows import Row, read
 from ragtrace.cli import main
@@ -21,26 +21,16 @@ from ragtrace.console.review.dataset_export import Options, consent_of, export
 from ragtrace.console.review.label_import import import_labels
 from ragtrace.console.review.queue import load_verdicts, submit
 from ragtrace.errors import DataError
-from ragtrace.records import Facts
 from ragtrace.testing import make_trace
 from ragtrace.text.redaction import mask_pii
-from tests.review.review_data import NOW, evaluation, good, people, scored
+from tests.review.review_data import NOW, evaluation, fill_store, good, people, scored
 
 
-@pytest.mark.parametrize(
-    ("attributes", "expected"),
-    [
-        ({}, None),
-        ({"consent": True}, True),
-        ({"consent": "granted"}, True),
-        ({"consent": "no"}, False),
-        ({"consent": "perhaps"}, False),
-        ({"metadata": {"consent": "yes"}}, True),
-        ({"tags": ("a", "consent:yes")}, True),
-        ({"tags": ["consent=no"]}, False),
-        ({"tags": ["consent"]}, None),
-    ],
-)
+@pytest.mark.parametrize(("attributes", "expected"), [
+    ({}, None), ({"consent": True}, True), ({"consent": "granted"}, True), ({"consent": "no"}, False),
+    ({"consent": "perhaps"}, False), ({"metadata": {"consent": "yes"}}, True), ({"tags": ("a", "consent:yes")}, True),
+    ({"tags": ["consent=no"]}, False), ({"tags": ["consent"]}, None),
+])  # fmt: skip
 def test_consent(attributes: Mapping[str, object], expected: bool | None) -> None:
     """What a trace says of it, in attributes, metadata or tags; a word that is not understood is no consent."""
     assert consent_of(attributes) is expected
@@ -51,13 +41,7 @@ def reviewed(store: Store) -> Store:
     """Five logs, four of them reviewed, one twice; one corrected; consent given, refused, and not said."""
     given: list[dict[str, object]] = [{"consent": "yes"}, {"consent": "no"}, {}, {}, {}]
     made = [
-        evaluation(
-            i,
-            scored(good, 0.2),
-            facts=Facts(app="shop", model="m"),
-            attributes=more,
-            answer=f"Mail jo{i}@acme.io \ud800.",
-        )
+        evaluation(i, scored(good, 0.2), attributes=more, answer=f"Mail jo{i}@acme.io \ud800.")
         for i, more in enumerate(given)
     ]
     store.write(made, [good], now=NOW)
@@ -65,8 +49,7 @@ def reviewed(store: Store) -> Store:
     hexes = [f"{e.trace.trace_id:032x}" for e in made]
     for i, label in enumerate(["fail", "fail", "pass", "unsure"]):
         corrected = "It is covered for 24 months." if i == 0 else None
-        verdict = (Verdict("good", label),)
-        submit(store, hexes[i], Review(hexes[i], verdict, "call 555", corrected), ann, NOW)
+        submit(store, hexes[i], Review(hexes[i], (Verdict("good", label),), "call 555", corrected), ann, NOW)
     submit(store, hexes[2], Review(hexes[2], (Verdict("good", "fail"),)), bob, NOW)
     return store
 
@@ -77,8 +60,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def test_lines(reviewed: Store, tmp_path: Path) -> None:
-    """Every reviewed log with its verdicts, without the one whose consent was refused; terms on each; the corrected
-    answer is the reference; reviewers have no names."""
+    """Each reviewed log has its verdicts, terms, corrected answer and no names; refused consent leaves it out."""
     out = tmp_path / "out.jsonl"
     found = export(reviewed, out, Options(license="CC-BY-4.0", consent="terms 2026"))
     rows = rows_of(out)
@@ -110,8 +92,7 @@ def test_require_consent_and_redaction(reviewed: Store, tmp_path: Path) -> None:
 def test_what_goes_out_is_evaluated(
     reviewed: Store, store_url: str, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`ragtrace export` and then `ragtrace eval`, in each layout: every row has its scores, the one with a reference
-    also those that need one."""
+    """`ragtrace eval` reads each layout of `ragtrace export`; a row with a reference has scores that need one."""
     if name != "set.jsonl":
         pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
     pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install 'ragtrace-otel[eval]'")
@@ -119,14 +100,13 @@ def test_what_goes_out_is_evaluated(
     assert main(["export", "--store", store_url, "--out", str(out), "--license", "CC0-1.0"]) == 0
     assert "3 logs, 1 left out" in capsys.readouterr().err
     assert main(["eval", str(out), "--evaluators", "pii_leakage,rouge_l", "--out", str(scores)]) == 0
-    lines = rows_of(scores)
-    assert len(lines) == 3
-    assert lines[0]["scores"]["pii_leakage"]["label"] == "fail"
-    assert lines[0]["scores"]["rouge_l"]["value"] is not None
-    assert "rouge_l" not in lines[1]["scores"] or lines[1]["scores"]["rouge_l"]["value"] is None
-    items = [item for item in read(out) if isinstance(item, Row)]
-    assert [d.content for d in items[0].trace.documents] == [make_trace().documents[0].content]
-    assert items[0].trace.reference == "It is covered for 24 months."
+    first, second, _ = (row["scores"] for row in rows_of(scores))
+    assert first["pii_leakage"]["label"] == "fail"
+    assert first["rouge_l"]["value"] is not None
+    assert "rouge_l" not in second or second["rouge_l"]["value"] is None
+    trace = next(item.trace for item in read(out) if isinstance(item, Row))
+    assert [d.content for d in trace.documents] == [make_trace().documents[0].content]
+    assert trace.reference == "It is covered for 24 months."
 
 
 @pytest.mark.external
@@ -142,8 +122,7 @@ def test_the_folder_is_a_data_set_of_hugging_face(reviewed: Store, tmp_path: Pat
     assert "# Ours" in card
     assert "1 logs were left out because consent was refused" in card
     loaded = datasets.load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
-    assert loaded.num_rows == 3
-    assert loaded[0]["labels"][0]["label"] == "fail"
+    assert (loaded.num_rows, loaded[0]["labels"][0]["label"]) == (3, "fail")
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
@@ -154,44 +133,48 @@ def test_a_place_that_cannot_be_written(reviewed: Store, tmp_path: Path) -> None
         export(reviewed, tmp_path / "file" / "out.jsonl")
 
 
-# --- labels -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def bare(store: Store) -> tuple[Store, list[str]]:
-    made = [evaluation(i, scored(good, i / 10)) for i in range(10)]
-    store.write(made, [good], now=NOW)
-    return store, [f"{e.trace.trace_id:032x}" for e in made]
+    return store, list(fill_store(store, [i / 10 for i in range(10)]))
+
+
+def lines_of(folder: Path, *lines: object) -> Path:
+    """A file of labels: objects as JSON, texts as they are."""
+    path = folder / "labels.jsonl"
+    path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in lines), "utf-8")
+    return path
+
+
+def count(store: Store, table: FromClause) -> int:
+    with store.reading() as connection:
+        return int(connection.scalar(select(func.count()).select_from(table)) or 0)
 
 
 def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
-    """JSON lines; the file twice is the same as once; a changed label replaces the first; reviewers become people who
-    cannot log in; another evaluator's label is added, not put in its place."""
+    """The same file twice is as once; changed labels replace, another evaluator's add; reviewers cannot log in."""
     store, hexes = bare
-    path = tmp_path / "labels.jsonl"
-    lines = [
+    path = lines_of(
+        tmp_path,
         {"trace_id": hexes[0].upper(), "evaluator": "good", "label": "FAIL", "reviewer": "ann"},
         {"trace_id": hexes[0], "evaluator": "other", "label": "n/a", "reviewer": "ann", "comment": "c\u00e9"},
         {"trace_id": hexes[0], "evaluator": "good", "label": "pass", "reviewer": "bob"},
         {"trace_id": hexes[1], "evaluator": "good", "label": "bad", "corrected": "It is 24."},
-    ]
-    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n", encoding="utf-8")
+        "\n",
+    )
     for _ in range(2):
         found = import_labels(store, path, now=NOW)
         assert (found.labels, found.logs, found.errors) == (4, 2, ())
     said = {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
     assert said == {("ann", "fail"), ("bob", "pass"), ("import", "fail")}
+    assert (count(store, reviews), count(store, verdicts)) == (3, 4)
     with store.reading() as connection:
-        assert connection.scalar(select(func.count()).select_from(reviews)) == 3
-        assert connection.scalar(select(func.count()).select_from(verdicts)) == 4
         assert set(connection.scalars(select(users.c.disabled))) == {True}
     again = {"trace_id": hexes[0], "evaluator": "good", "label": "unsure", "reviewer": "ann"}
-    path.write_text(json.dumps(again), encoding="utf-8")
-    import_labels(store, path, now=NOW)
+    import_labels(store, lines_of(tmp_path, again), now=NOW)
     assert ("ann", "unsure") in {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
     with store.reading() as connection:
         row = connection.execute(select(reviews).order_by(reviews.c.id).limit(1)).mappings().one()
-        assert connection.scalar(select(func.count()).select_from(verdicts)) == 4
+    assert count(store, verdicts) == 4
     assert store.unseal(hexes[0], row, ("comment",))["comment"] == "c\u00e9"
     assert row["source"] == "import"
 
@@ -201,18 +184,18 @@ def test_lines_that_cannot_be_used_are_named(
 ) -> None:
     """Each with its number and what is wrong; the others are in; the exit code is 1."""
     _, hexes = bare
-    path = tmp_path / "labels.jsonl"
-    lines = [
-        json.dumps({"trace_id": hexes[0], "evaluator": "good", "label": "pass"}),
+    path = lines_of(
+        tmp_path,
+        {"trace_id": hexes[0], "evaluator": "good", "label": "pass"},
         "{broken",
-        "[1]",
-        json.dumps({"trace_id": "xyz", "evaluator": "good", "label": "pass"}),
-        json.dumps({"trace_id": hexes[1], "label": "pass"}),
-        json.dumps({"trace_id": hexes[1], "evaluator": "good", "label": "great"}),
-        json.dumps({"trace_id": "0" * 32, "evaluator": "good", "label": "pass"}),
-        json.dumps({"trace_id": hexes[1], "evaluator": "good", "label": "pass", "reviewer": "a\0b"}),
-    ]
-    path.write_bytes("\n".join(lines).encode() + b'\n{"trace_id": "\xff"}\n')
+        [1],
+        {"trace_id": "xyz", "evaluator": "good", "label": "pass"},
+        {"trace_id": hexes[1], "label": "pass"},
+        {"trace_id": hexes[1], "evaluator": "good", "label": "great"},
+        {"trace_id": "0" * 32, "evaluator": "good", "label": "pass"},
+        {"trace_id": hexes[1], "evaluator": "good", "label": "pass", "reviewer": "a\0b"},
+    )
+    path.write_bytes(path.read_bytes() + b'\n{"trace_id": "\xff"}\n')
     assert main(["import-labels", "--store", store_url, str(path)]) == 1
     said = capsys.readouterr().err
     for number in range(2, 10):
@@ -223,28 +206,21 @@ def test_lines_that_cannot_be_used_are_named(
 def test_an_import_of_something_else_ends_early(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
     """A million lines that are no labels: the import ends after ten thousand and keeps what it read before."""
     store, hexes = bare
-    path = tmp_path / "labels.jsonl"
-    good = json.dumps({"trace_id": hexes[0], "evaluator": "good", "label": "pass"})
-    path.write_text(good + "\n" + "{}\n" * 1_000_000 + good.replace("good", "late"), "utf-8")
+    one = {"trace_id": hexes[0], "evaluator": "good", "label": "pass"}
+    path = lines_of(tmp_path, one, "{}\n" * 1_000_000, one | {"evaluator": "late"})
     result = import_labels(store, path, now=NOW)
-    assert result.labels == 1
-    assert len(result.errors) == 10_001
+    assert (result.labels, len(result.errors)) == (1, 10_001)
     assert "line 10002: the import ends here" in str(result.errors[-1])
 
 
 def test_an_import_is_written_in_parts(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
     """Labels of one review that are a thousand lines apart become one review; each label is counted once."""
     store, hexes = bare
-    path = tmp_path / "labels.jsonl"
-    lines = [
-        {"trace_id": hexes[0], "evaluator": f"e{n % 600}", "label": "pass", "reviewer": "ann"} for n in range(1200)
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    label = {"trace_id": hexes[0], "label": "pass", "reviewer": "ann"}
+    path = lines_of(tmp_path, *(label | {"evaluator": f"e{n % 600}"} for n in range(1200)))
     result = import_labels(store, path, now=NOW)
     assert (result.labels, result.logs, result.errors) == (600, 1, ())
-    with store.reading() as connection:
-        assert connection.scalar(select(func.count()).select_from(reviews)) == 1
-        assert connection.scalar(select(func.count()).select_from(verdicts)) == 600
+    assert (count(store, reviews), count(store, verdicts)) == (1, 600)
 
 
 def test_labels_from_a_table(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
@@ -270,13 +246,10 @@ def test_labels_from_a_table(bare: tuple[Store, list[str]], tmp_path: Path) -> N
 def test_labels_of_known_probability_count_for_the_whole(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
     """With `probability` each stands for 1/p; without it for nothing but itself."""
     store, hexes = bare
-    path = tmp_path / "labels.jsonl"
     rows = [{"trace_id": h, "evaluator": "good", "label": "fail" if i < 4 else "pass"} for i, h in enumerate(hexes)]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    path = lines_of(tmp_path, *rows)
     import_labels(store, path, now=NOW)
     assert {row.weight for row in load_verdicts(store)} == {0.0}
     import_labels(store, path, probability=0.5, now=NOW)
     assert {row.weight for row in load_verdicts(store)} == {2.0}
-    bad_share = measure_evaluator(load_verdicts(store)).bad
-    assert bad_share is not None
-    assert bad_share.value == pytest.approx(0.4)
+    assert measure_evaluator(load_verdicts(store)).bad.value == pytest.approx(0.4)

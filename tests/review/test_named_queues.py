@@ -14,19 +14,10 @@ from ragtrace.console.chatlogs.retention import Retention, delete_user, prune
 from ragtrace.console.chatlogs.schema import items, users
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter
-from ragtrace.console.review import named_queues
+from ragtrace.console.review import named_queues, queue
 from ragtrace.console.review.dataset_export import Options, reviewed_rows
 from ragtrace.console.review.policy import Policy
-from ragtrace.console.review.queue import (
-    count_waiting,
-    fill,
-    load_verdicts,
-    next_task,
-    previous_review,
-    release_all,
-    skip,
-    submit,
-)
+from ragtrace.console.review.queue import fill, load_verdicts, next_task, previous_review, release_all, submit
 from ragtrace.errors import DataError
 from ragtrace.records import Facts
 from tests.review.review_data import NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
@@ -36,23 +27,22 @@ ALL = Policy(quota=100, shares={"random": 1.0}, double=0)
 
 def _two_apps(store: Store) -> None:
     """Ten logs of each of two applications, all of them in the queue."""
-    made = [
-        evaluation(i, scored(good, i / 20), facts=Facts(app=("shop", "desk")[i % 2], model="m"), query=f"question {i}")
-        for i in range(20)
-    ]
-    store.write(made, [good], now=NOW - 60)
+    apps = (Facts(app="shop"), Facts(app="desk"))
+    store.write([evaluation(i, scored(good, i / 20), facts=apps[i % 2]) for i in range(20)], [good], now=NOW - 60)
     fill(store, ALL, NOW)
 
 
-def _apps(store: Store, user: int, queue: str = "") -> list[str]:
-    """The applications of the logs that a reviewer gets, until none is left."""
-    names = []
+def _judged(store: Store, user: int, queue: str = "") -> list[str]:
+    """The logs that a reviewer gets and judges, until none is left."""
+    done = []
     while (task := next_task(store, user, NOW, queue=queue)) is not None:
-        stored = store.get(task.trace)
-        assert stored is not None
-        names.append(stored.trace.facts.app)
         submit(store, task, review(task.trace_id), user, NOW)
-    return names
+        done.append(task.trace_id)
+    return done
+
+
+def _apps(store: Store, user: int, queue: str = "") -> list[str]:
+    return [store.get(trace).trace.facts.app for trace in _judged(store, user, queue)]
 
 
 def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
@@ -61,17 +51,14 @@ def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
     _two_apps(store)
     made = named_queues.create(store, "shop", filter=Filter(app="shop"), assignees=["anna"], now=NOW)
     assert (made.waiting, made.assignees) == (10, ("anna",))
-    assert [count_waiting(store, user, NOW) for user in (anna, ben)] == [20, 10]
+    assert [queue.count_waiting(store, user, NOW) for user in (anna, ben)] == [20, 10]
     assert set(_apps(store, ben)) == {"desk"}
     assert _apps(store, anna, "shop") == ["shop"] * 10
-    later = [evaluation(i, scored(good, 0.5), facts=Facts(app="shop"), seed=1) for i in range(5)]
-    store.write(later, [good], now=NOW + 4_000)
+    fill_store(store, [0.5] * 5, stored=NOW + 4_000, seed=1)
     fill(store, ALL, NOW + 8_000)
     assert named_queues.find(store, "shop").waiting == 5
     assert next_task(store, ben, NOW + 8_000) is None
-    task = next_task(store, anna, NOW + 8_000)
-    assert task is not None
-    assert task.queue == "shop"
+    assert next_task(store, anna, NOW + 8_000).queue == "shop"
 
 
 def test_a_queue_without_assignees_is_for_everybody(store: Store) -> None:
@@ -84,14 +71,13 @@ def test_a_queue_without_assignees_is_for_everybody(store: Store) -> None:
 
 def test_closing_a_queue_frees_its_logs(store: Store) -> None:
     """They are everybody's again, no log comes there any more, and opening it takes them back."""
-    people(store, "anna")
-    (ben,) = people(store, "ben")
+    _, ben = people(store, "anna", "ben")
     _two_apps(store)
     named_queues.create(store, "shop", filter=Filter(app="shop"), assignees=["anna"], now=NOW)
     assert named_queues.change(store, "shop", closed=True).waiting == 0
     fill(store, ALL, NOW + 60)
     assert named_queues.find(store, "shop").waiting == 0
-    assert len([task for task in [next_task(store, ben, NOW)] if task]) == 1
+    assert next_task(store, ben, NOW) is not None
     release_all(store, ben)
     assert named_queues.load(store, ben) == ()
     assert named_queues.change(store, "shop", closed=False).waiting == 10
@@ -103,31 +89,19 @@ def test_logs_are_sent_by_hand(store: Store) -> None:
     """A waiting log moves, a new one waits, a reviewed one waits for one more person: none of it changes a weight."""
     anna, ben = people(store, "anna", "ben")
     _two_apps(store)
-    first = next_task(store, anna, NOW)
-    assert first is not None
-    submit(store, first, review(first.trace_id), anna, NOW)
+    (first,) = judge_all(store, anna, lambda _trace: "fail", most=1)
     waiting = next(row.trace_id for row in queued(store) if row.state == "open")
     named_queues.create(store, "legal", now=NOW)
-    fresh = fill_store(store, [0.3], seed=7)
     before = [(row.trace, row.weight) for row in load_verdicts(store)]
-    sent = [first.trace_id, waiting, next(iter(fresh)), "f" * 32]
+    sent = [first, waiting, *fill_store(store, [0.3], seed=7), "f" * 32]
     assert named_queues.send(store, "legal", sent, NOW) == 3
     assert named_queues.send(store, "legal", sent, NOW) == 0
     assert [(row.trace, row.weight) for row in load_verdicts(store)] == before
-    assert len(judge_queue(store, anna)) == 2
-    assert judge_queue(store, ben) == [first.trace_id]
+    assert len(_judged(store, anna, "legal")) == 2
+    assert _judged(store, ben, "legal") == [first]
     named_queues.change(store, "legal", closed=True)
     with pytest.raises(DataError, match="is closed"):
         named_queues.send(store, "legal", [waiting], NOW)
-
-
-def judge_queue(store: Store, user: int) -> list[str]:
-    """What a reviewer gets of the queue `legal`."""
-    done = []
-    while (task := next_task(store, user, NOW, queue="legal")) is not None:
-        submit(store, task, review(task.trace_id), user, NOW)
-        done.append(task.trace_id)
-    return done
 
 
 def test_queues_that_cannot_be(store: Store) -> None:
@@ -158,11 +132,8 @@ def test_a_queue_loses_deleted_logs(tmp_path: Path) -> None:
     """Those of a forgotten user, and those that are too old; a new key leaves queues and their logs as they are."""
     path = str(tmp_path / "logs.db")
     store = open_store(path)
-    store.write(
-        [evaluation(i, scored(good, i / 9), facts=Facts(app="shop", user_id=("jane", "bo")[i % 2])) for i in range(10)],
-        [good],
-        now=NOW - 60,
-    )
+    facts = (Facts(app="shop", user_id="jane"), Facts(app="shop", user_id="bo"))
+    store.write([evaluation(i, scored(good, i / 9), facts=facts[i % 2]) for i in range(10)], [good], now=NOW - 60)
     fill(store, ALL, NOW)
     made = named_queues.create(store, "shop", instructions="Look.", filter=Filter(app="shop"), now=NOW)
     assert made.waiting == 10
@@ -184,15 +155,11 @@ def test_the_way_back(store: Store) -> None:
     anna, ben = people(store, "anna", "ben")
     _two_apps(store)
     assert previous_review(store, anna) is None
-    done = judge_all(store, anna, lambda _trace: "fail", NOW, 1) + judge_all(
-        store, anna, lambda _trace: "fail", NOW + 1, 1
-    )
+    done = [*(judge_all(store, anna, lambda _trace: "fail", NOW + n, 1)[0] for n in range(2))]
     judge_all(store, ben, lambda _trace: "fail", NOW + 2, 3)
-    assert previous_review(store, anna) == done[1]
-    assert previous_review(store, anna, done[1]) == done[0]
-    assert previous_review(store, anna, done[0]) is None
     other = next(row.trace_id for row in queued(store) if row.trace_id not in done)
-    assert previous_review(store, anna, other) == done[1]
+    assert [previous_review(store, anna, own) for own in (*done, other)] == [None, done[0], done[1]]
+    assert previous_review(store, anna) == done[1]
 
 
 def test_the_end_of_a_day_gives_back_what_one_holds(store: Store) -> None:
@@ -200,7 +167,6 @@ def test_the_end_of_a_day_gives_back_what_one_holds(store: Store) -> None:
     anna, ben = people(store, "anna", "ben")
     _two_apps(store)
     first = next_task(store, anna, NOW)
-    assert first is not None
     assert next_task(store, anna, NOW, but=first.item) is not None
     assert next_task(store, ben, NOW) is not None
     assert release_all(store, anna) == 2
@@ -213,12 +179,10 @@ def test_a_skipped_log_can_be_sent_again(store: Store) -> None:
     (anna,) = people(store, "anna")
     _two_apps(store)
     task = next_task(store, anna, NOW)
-    assert task is not None
-    assert skip(store, task.item, anna, "cannot tell", NOW)
+    assert queue.skip(store, task.item, anna, "cannot tell", NOW)
     named_queues.create(store, "hard")
     assert named_queues.send(store, "hard", [task.trace_id], NOW) == 1
     again = next_task(store, anna, NOW, queue="hard")
-    assert again is not None
     assert (again.trace, again.slot, again.reason) == (task.trace, 1, "requested")
 
 
@@ -234,8 +198,7 @@ def test_a_locked_log_stays_where_it_is(store: Store) -> None:
 
 
 def test_a_third_person_settles_a_conflict(store: Store) -> None:
-    """Logs whose two reviewers contradict each other come into a queue of their own, once; neither of the two gets
-    them, and the majority is in the data set. Where that queue is closed, they are everybody's."""
+    """Contradicted logs come once into a queue for a third person, whose word decides; closed, they are for all."""
     ann, ben, eve = people(store, "ann", "ben", "eve")
     logs = list(fill_store(store, [0.9, 0.8, 0.7]))
     for trace, labels in zip(logs, (("pass", "fail"), ("fail", "fail"), ("fail", "unsure")), strict=True):
@@ -246,7 +209,6 @@ def test_a_third_person_settles_a_conflict(store: Store) -> None:
     assert named_queues.find(store, named_queues.CONFLICTS).waiting == 1
     assert next_task(store, ann, NOW) is None
     task = next_task(store, eve, NOW, queue=named_queues.CONFLICTS)
-    assert task is not None
     assert (task.trace_id, task.reason) == (logs[0], "conflict")
     submit(store, task, review(task.trace_id, "fail"), eve, NOW)
     assert fill(store, Policy(quota=0), NOW + 120) == 0
@@ -256,5 +218,4 @@ def test_a_third_person_settles_a_conflict(store: Store) -> None:
     submit(store, logs[1], review(logs[1], "pass"), ben, NOW)
     assert fill(store, Policy(quota=0), NOW + 180) == 1
     task = next_task(store, eve, NOW + 180)
-    assert task is not None
     assert (task.trace_id, task.queue) == (logs[1], "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -61,52 +62,44 @@ def test_what_people_say_is_kept(store: Store) -> None:
     submit(store, trace_id, Review(trace_id, (Verdict("good", "fail"),)), 1, NOW, merge=True)
     assert _content(store, trace_id).answers == content.answers
     submit(store, trace_id, Review(trace_id, (), answers={"tone": "friendly"}), 1, NOW)
-    assert _content(store, trace_id).answers == {"tone": "friendly"}
-    assert _content(store, trace_id).evidence == ()
+    content = _content(store, trace_id)
+    assert (content.answers, content.evidence) == ({"tone": "friendly"}, ())
 
 
 def test_answers_that_do_not_fit_are_refused(store: Store) -> None:
     """With the question's name and what would fit; nothing is kept."""
     trace_id = _reviewed(store)
     own_questions.close(store, "gap")
-    for answers, message in (
-        ({"tone": "sad"}, "tone is not one of its categories"),
-        ({"score": 11}, "score is 11; give a number from 0 to 10"),
-        ({"score": "3"}, "score is not a finite number"),
-        ({"score": float("nan")}, "score is not a finite number"),
-        ({"gap": "x"}, "no question 'gap' is asked"),
-        ({"other": "x"}, "no question 'other' is asked"),
-        ({"tone": 1}, "tone is not a text"),
+    for given, message in (
+        ({"answers": {"tone": "sad"}}, "tone is not one of its categories"),
+        ({"answers": {"score": 11}}, "score is 11; give a number from 0 to 10"),
+        ({"answers": {"score": "3"}}, "score is not a finite number"),
+        ({"answers": {"score": float("nan")}}, "score is not a finite number"),
+        ({"answers": {"gap": "x"}}, "no question 'gap' is asked"),
+        ({"answers": {"other": "x"}}, "no question 'other' is asked"),
+        ({"answers": {"tone": 1}}, "tone is not a text"),
+        ({"evidence": (Evidence(5, 5, "unsupported"),)}, "not a part of the answer"),
+        ({"evidence": (Evidence(-1, 5, "unsupported"),)}, "not a part of the answer"),
+        ({"evidence": (Evidence(0, 5, "supported"),)}, "verdict is 'supported'"),
     ):
         with pytest.raises(DataError, match=message):
-            submit(store, trace_id, Review(trace_id, (), answers=answers), 1, NOW)  # type: ignore[arg-type]
-    for mark, message in (
-        (Evidence(5, 5, "unsupported"), "not a part of the answer"),
-        (Evidence(-1, 5, "unsupported"), "not a part of the answer"),
-        (Evidence(0, 5, "supported"), "verdict is 'supported'"),
-    ):
-        with pytest.raises(DataError, match=message):
-            submit(store, trace_id, Review(trace_id, (), evidence=(mark,)), 1, NOW)
+            submit(store, trace_id, Review(trace_id, (), **given), 1, NOW)  # type: ignore[arg-type]
     assert _content(store, trace_id).answers["tone"] == "rude"
 
 
-@pytest.mark.parametrize(
-    ("question", "message"),
-    [
-        (OwnQuestion("Tone", "?", "text"), "name is 'Tone'"),
-        (OwnQuestion("tone", " ", "text"), "empty or longer"),
-        (OwnQuestion("tone", "x" * 301, "text"), "empty or longer"),
-        (OwnQuestion("tone", "?", "colour"), "kind of the question is 'colour'"),
-        (OwnQuestion("tone", "?", "category", "", (Category("one"),)), "2 to 12 different categories; 1"),
-        (OwnQuestion("tone", "?", "category", "", (Category("a"), Category("a"))), "different categories"),
-        (OwnQuestion("tone", "?", "category", "", (Category("a", "k"), Category("b"))), "hot key 'k' is not free"),
-        (OwnQuestion("tone", "?", "category", "", (Category("a", "f"), Category("b", "f"))), "same hot key"),
-        (OwnQuestion("tone", "?", "text", "", (Category("a"), Category("b"))), "has no categories"),
-        (OwnQuestion("tone", "?", "text", low=1), "no least or greatest"),
-        (OwnQuestion("tone", "?", "number", low=2, high=1), "the least must be below"),
-        (OwnQuestion("tone", "?", "text", "nowhere"), "no queue 'nowhere'"),
-    ],
-)
+@pytest.mark.parametrize(("question", "message"), [
+    (OwnQuestion("Tone", "?", "text"), "name is 'Tone'"), (OwnQuestion("tone", " ", "text"), "empty or longer"),
+    (OwnQuestion("tone", "x" * 301, "text"), "empty or longer"),
+    (OwnQuestion("tone", "?", "colour"), "kind of the question is 'colour'"),
+    (OwnQuestion("tone", "?", "category", "", (Category("one"),)), "2 to 12 different categories; 1"),
+    (OwnQuestion("tone", "?", "category", "", (Category("a"), Category("a"))), "different categories"),
+    (OwnQuestion("tone", "?", "category", "", (Category("a", "k"), Category("b"))), "hot key 'k' is not free"),
+    (OwnQuestion("tone", "?", "category", "", (Category("a", "f"), Category("b", "f"))), "same hot key"),
+    (OwnQuestion("tone", "?", "text", "", (Category("a"), Category("b"))), "has no categories"),
+    (OwnQuestion("tone", "?", "text", low=1), "no least or greatest"),
+    (OwnQuestion("tone", "?", "number", low=2, high=1), "the least must be below"),
+    (OwnQuestion("tone", "?", "text", "nowhere"), "no queue 'nowhere'"),
+])  # fmt: skip
 def test_questions_that_cannot_be(store: Store, question: OwnQuestion, message: str) -> None:
     """Each is refused with what is wrong."""
     with pytest.raises(DataError, match=message):
@@ -132,11 +125,10 @@ def test_questions_are_asked_until_they_are_closed(store: Store) -> None:
         own_questions.close(store, "other")
 
 
-def _row(store: Store, path: Path, options: Options | None = None) -> dict[str, object]:
+def _row(store: Store, path: Path, options: Options | None = None) -> dict[str, Any]:
     export(store, path, options)
     (line,) = path.read_text(encoding="utf-8").splitlines()
-    row: dict[str, object] = json.loads(line)
-    return row
+    return json.loads(line)
 
 
 def test_marks_are_evidence_in_the_export(store: Store, tmp_path: Path) -> None:
@@ -150,31 +142,25 @@ def test_marks_are_evidence_in_the_export(store: Store, tmp_path: Path) -> None:
         {"reviewer": "reviewer-1", "start": costs, "end": len(ANSWER), "text": "It costs nothing.",
          "verdict": "contradicted"},
     ]  # fmt: skip
-    answers = {one["question"]: one["text"] or one["number"] for one in row["answers"]}  # type: ignore[attr-defined]
+    answers = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
     assert answers == {"tone": "rude", "score": 3.0, "gap": "the opening hours of +49 171 2345678"}
     parquet = pytest.importorskip("pyarrow.parquet")
     export(store, tmp_path / "out.parquet")
     (same,) = parquet.read_table(tmp_path / "out.parquet").to_pylist()
-    assert same["evidence"] == row["evidence"]
-    assert same["answers"] == row["answers"]
-
-
-def _shout(text: str) -> str:
-    return text.replace("Call Jane on", "Call somebody on")
+    assert (same["evidence"], same["answers"]) == (row["evidence"], row["answers"])
 
 
 def test_a_redacted_export_hides_what_a_mark_covers(store: Store, tmp_path: Path) -> None:
-    """Places and words are those of the redacted answer; where a function of one's own changed the words of a mark, the
-    mark is left out."""
+    """Places and words are those of the redacted answer; a mark whose words one's own function changed is left out."""
     _reviewed(store)
     row = _row(store, tmp_path / "out.jsonl", Options(redact=mask_pii))
     assert "2345678" not in json.dumps(row)
-    for one in row["evidence"]:  # type: ignore[attr-defined]
+    for one in row["evidence"]:
         assert one["text"] == str(row["answer"])[one["start"] : one["end"]]
-    assert row["evidence"][0]["text"].startswith("Call Jane on [")  # type: ignore[index]
-    row = _row(store, tmp_path / "own.jsonl", Options(redact=_shout))
-    assert [one["text"] for one in row["evidence"]] == ["It costs nothing."]  # type: ignore[attr-defined]
-    assert str(row["answer"])[row["evidence"][0]["start"] :] == "It costs nothing."  # type: ignore[index]
+    assert row["evidence"][0]["text"].startswith("Call Jane on [")
+    row = _row(store, tmp_path / "own.jsonl", Options(redact=lambda text: text.replace("Call Jane", "Call her")))
+    assert [one["text"] for one in row["evidence"]] == ["It costs nothing."]
+    assert str(row["answer"])[row["evidence"][0]["start"] :] == "It costs nothing."
 
 
 def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
@@ -199,13 +185,10 @@ def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [None, "11" * 32])
 @pytest.mark.parametrize("by_age", [False, True])
 def test_answers_and_marks_go_with_their_log(tmp_path: Path, key: str | None, by_age: bool) -> None:
-    """When its user is forgotten, and when it is too old: no row of the review is left, and after forget-user no byte
-    of it in the file."""
+    """With the user or by age: no row of the review is left, and after forget-user no byte of it in the file."""
     path = tmp_path / "logs.db"
     store = open_store(str(path), key=key)
-    trace_id = _reviewed(store)
-    assert _content(store, trace_id).answers
-    assert len(_content(store, trace_id).evidence) == 2
+    _reviewed(store)
     removal = prune(store, Retention(days=1), NOW + 3 * 86_400) if by_age else delete_user(store, "jane")
     assert (removal.traces, removal.reviews) == (1, 1)
     with store.reading() as connection:
@@ -225,11 +208,9 @@ def test_agreement_on_numbers() -> None:
     result = interval_alpha([[float(one) for one in unit if one is not None] for unit in values])
     assert result.value == pytest.approx(0.849, abs=0.0005)
     assert result.units == 11
-    assert result.interval is not None
     assert result.interval[0] < 0.849 < result.interval[1]
     assert interval_alpha([[1.0, 1.0], [2.0, 2.0]]).value == 1.0
-    assert interval_alpha([[1.0, 1.0], [1.0]]).value is None
-    assert interval_alpha([]).value is None
+    assert [interval_alpha(units).value for units in ([[1.0, 1.0], [1.0]], [])] == [None, None]
 
 
 def test_agreement_on_own_questions(store: Store) -> None:

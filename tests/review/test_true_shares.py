@@ -18,23 +18,21 @@ from ragtrace.console.review.queue import fill
 from ragtrace.console.review.true_shares import estimate, estimates, sentence
 from ragtrace.statistics.true_share import JudgedLog, TrueShare
 from ragtrace.testing import make_trace
-from tests.review.review_data import NOW, bad, evaluation, good, judge_all, people, queued, scored
+from tests.review.review_data import NOW, bad, evaluation, good, ids, judge_all, people, queued, scored
 
 SINCE, UNTIL = NOW - 3_600, NOW
 
 
 def filled(store: Store, count: int = 900) -> dict[str, str]:
-    """Logs of which a fifth is bad; their scores know it half. The evaluator fails what it suspects, and such logs are
-    sampled four times as often. Returns what people say of each."""
+    """A fifth is bad, scores know half of it, failures are sampled four times as often; what people say of each."""
     chance = random.Random(9)
     truth, made = {}, []
     for i in range(count):
         said = chance.random() < 0.2
         value = min(1.0, max(0.0, chance.gauss(0.45 if said else 0.75, 0.2)))
         p = 0.8 if value < 0.5 else 0.2
-        log = evaluation(
-            i, scored(good, value, sampling_probability=p), seed=9, sampling_probability=p, started=NOW - 1_000 + i / 10
-        )
+        score = scored(good, value, sampling_probability=p)
+        log = evaluation(i, score, seed=9, sampling_probability=p, started=NOW - 1_000 + i / 10)
         truth[f"{log.trace.trace_id:032x}"] = "fail" if said else "pass"
         if chance.random() < p:
             made.append(log)
@@ -47,14 +45,11 @@ def judged(store: Store, truth: Mapping[str, str], quota: int = 120) -> TrueShar
     (user,) = people(store, "ann")
     fill(store, Policy(quota=quota, shares={"random": 1.0}, double=0), NOW)
     judge_all(store, user, truth.__getitem__)
-    share = estimate(store, "good", SINCE, UNTIL)
-    assert share is not None
-    return share
+    return estimate(store, "good", SINCE, UNTIL)
 
 
 def test_few_verdicts_and_all_scores_say_what_people_would(store: Store) -> None:
-    """The interval holds the share of all requests, also of those that were not sampled, and is narrower than that of
-    the verdicts alone. What the evaluator says is far off."""
+    """The interval holds the share of all requests, sampled or not, and is narrower than that of verdicts alone."""
     truth = filled(store)
     share = judged(store, truth)
     fails = sum(said == "fail" for said in truth.values()) / len(truth)
@@ -62,8 +57,8 @@ def test_few_verdicts_and_all_scores_say_what_people_would(store: Store) -> None
     assert share.verdicts == 120
     assert share.scores > 250
     assert share.narrowed < 0.95
-    assert [(each.app, each.evaluator) for each in estimates(store, SINCE, UNTIL)] == [("shop", "good")]
-    assert estimates(store, SINCE, UNTIL)[0].share == share
+    (each,) = estimates(store, SINCE, UNTIL)
+    assert (each.app, each.evaluator, each.share) == ("shop", "good", share)
     assert estimates(store, SINCE, UNTIL, "other") == []
 
 
@@ -71,10 +66,10 @@ def test_versions_and_applications_are_kept_apart(store: Store) -> None:
     """Another version of the evaluator, another model and another time have no verdicts."""
     truth = filled(store, 300)
     judged(store, truth, 40)
-    assert estimate(store, "good", SINCE, UNTIL, version="2") is not None
-    assert estimate(store, "good", SINCE, UNTIL, model="m", app="shop") is not None
-    assert estimate(store, "good", SINCE, UNTIL, version="1") is None
-    assert estimate(store, "good", SINCE, UNTIL, model="n") is None
+    for known in ({"version": "2"}, {"model": "m", "app": "shop"}):
+        assert estimate(store, "good", SINCE, UNTIL, **known) is not None
+    for other in ({"version": "1"}, {"model": "n"}):
+        assert estimate(store, "good", SINCE, UNTIL, **other) is None
     assert estimate(store, "good", SINCE - 9_000, SINCE) is None
     assert estimate(store, "bad", SINCE, UNTIL) is None
 
@@ -100,13 +95,7 @@ def test_each_draw_has_its_probability(store: Store) -> None:
     rows = queued(store)
     assert len(rows) == 100
     assert len({row.probability for row in rows}) > 1
-    stored = sum(1 / row.probability for row in rows)
-    assert stored == pytest.approx(estimate_count(store), rel=0.25)
-
-
-def estimate_count(store: Store) -> int:
-    with store.reading() as connection:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM traces").scalar_one())
+    assert sum(1 / row.probability for row in rows) == pytest.approx(len(ids(store)), rel=0.25)
 
 
 def test_the_report_says_what_people_would(

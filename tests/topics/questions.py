@@ -55,32 +55,20 @@ def asked(number: int, query: str, failed: bool, **more: Any) -> Evaluation:
     """A request and its verdict; `more` are `started`, `cause`, `p`, `app`, `value`, `version`."""
     p = more.get("p", 1.0)
     trace = make_trace(
-        query,
-        trace_id=number + 1,
-        span_id=number + 1,
-        started=more.get("started", NOW - 60.0 * (number + 1)),
-        sampling_probability=p,
+        query, trace_id=number + 1, span_id=number + 1, started=more.get("started", NOW - 60.0 * (number + 1)),
         facts=Facts(app=more.get("app", "shop"), prompt_version=more.get("prompt"), model=more.get("model")),
-        answer=more.get("answer", "Yes."),
-    )
+        answer=more.get("answer", "Yes."), sampling_probability=p,
+    )  # fmt: skip
     score = Score(
-        "faithfulness",
-        more.get("value", 0.1 if failed else 0.9),
-        "fail" if failed else "pass",
-        version=more.get("version", "1"),
-        method="model",
-        sampling_probability=p,
-    )
+        "faithfulness", more.get("value", 0.1 if failed else 0.9), "fail" if failed else "pass",
+        version=more.get("version", "1"), method="model", sampling_probability=p,
+    )  # fmt: skip
     return Evaluation(trace, (score,), cause=more.get("cause", "unsupported" if failed else "none"))
 
 
 def fill(store: Store, counts: dict[str, tuple[int, int]], first: int = 0, **more: Any) -> int:
     """Writes (number of questions, of which so many fail) for each subject; the next free number."""
-    evaluations = []
-    number = first
-    for subject, (count, failures) in counts.items():
-        for n in range(count):
-            evaluations.append(asked(number, question(subject, number), n < failures, **more))
-            number += 1
-    store.write(evaluations, [CHECK])
-    return number
+    drawn = [(subject, n < failures) for subject, (count, failures) in counts.items() for n in range(count)]
+    numbered = enumerate(drawn, first)
+    store.write([asked(n, question(subject, n), failed, **more) for n, (subject, failed) in numbered], [CHECK])
+    return first + len(drawn)
