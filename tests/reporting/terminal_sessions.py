@@ -4,6 +4,7 @@ A session is one command in a pseudo-terminal of a given width, with its output 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
@@ -45,8 +46,7 @@ SESSIONS: Sequence[tuple[int, tuple[str, ...]]] = (
 def in_terminal(
     command: Sequence[str], folder: Path, columns: int = 80, variables: Mapping[str, str] | None = None, typed: str = ""
 ) -> tuple[int, str]:
-    """Runs a command in a pseudo-terminal with so many columns, in which a text is typed; returns its exit code and all
-    that the terminal shows."""
+    """The exit code of a command in a pseudo-terminal in which a text is typed, and all that the terminal shows."""
     own, other = os.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     kept = {n: v for n, v in os.environ.items() if not n.startswith("RAGTRACE_") and n not in ("COLUMNS", "NO_COLOR")}
@@ -57,14 +57,9 @@ def in_terminal(
     os.close(other)
     os.write(own, typed.encode())
     printed = b""
-    while True:
-        try:
-            part = os.read(own, 65_536)
-        except OSError:  # Linux's sign that no process has the terminal any more
-            break
-        if not part:
-            break
-        printed += part
+    with contextlib.suppress(OSError):  # Linux's sign that no process has the terminal any more
+        while part := os.read(own, 65_536):
+            printed += part
     os.close(own)
     return process.wait(60), printed.decode(errors="replace").replace("\r\n", "\n")
 

@@ -3,60 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ragtrace.batch.reporting.analysis import analyse
 from ragtrace.batch.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
-from ragtrace.batch.reporting.gates import gate_results, parse_gate
+from ragtrace.batch.reporting.gates import GateResult, gate_results, parse_gate
 from ragtrace.batch.reporting.results import EvaluationRun, Metric, Result
 from ragtrace.batch.reporting.run_problems import flip_counts
 from ragtrace.batch.reporting.summary import summarise
 from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Evidence, Score
-from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run, score
+from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run
+
+
+def gate_of(run_: EvaluationRun, gate: str) -> GateResult:
+    """What `--fail-under` with this gate says of a run."""
+    (result,) = gate_results(run_, [parse_gate("--fail-under", gate)])
+    return result
 
 
 def test_summary_counts_every_row_once() -> None:
     """A value, a verdict, nothing applicable, a refusal, errors of two kinds, and a row that was not asked."""
     results = rows([0.2, 0.8, 1.0, None, None, None, None, None, None])
-    for i, given in (
-        (3, Score("faithfulness", label="not_applicable")),
-        (4, Score("faithfulness", label="refusal")),
-        (5, Score("faithfulness", error="parse_failure")),
-        (6, Score("faithfulness", error="timeout")),
-        (7, Score("faithfulness", label="pass", failures=("retrieval",), cost=0.5)),
-    ):
-        results[i] = replace(results[i], scores={"faithfulness": given})
+    others: list[dict[str, Any]] = [{"label": "not_applicable"}, {"label": "refusal"}, {"error": "parse_failure"}]
+    others += [{"error": "timeout"}, {"label": "pass", "failures": ("retrieval",), "cost": 0.5}]
+    for i, given in enumerate(others, 3):
+        results[i] = replace(results[i], scores={"faithfulness": Score("faithfulness", **given)})
     results[8] = replace(results[8], scores={})
     (s,) = summarise(run(results))
     assert (s.rows, s.count, s.not_applicable, s.refusals, s.cost) == (9, 3, 1, 1, 0.5)
     assert s.coverage == pytest.approx(4 / 9)
     assert s.mean == pytest.approx(2 / 3)
-    assert s.median == 0.8
     assert s.interval is not None
     assert s.interval[0] <= s.mean <= s.interval[1]
     c = s.counts
     assert (c.passed, c.failed, c.retrieval_failures, c.generation_failures, c.parse_failures) == (3, 1, 1, 0, 1)
-    assert s.pass_rate == 0.75
-    assert s.errors == {"timeout": 1}
-    assert s.failures == 2
+    assert (s.median, s.pass_rate, s.errors, s.failures) == (0.8, 0.75, {"timeout": 1}, 2)
 
 
 def test_perturbed_rows_do_not_count() -> None:
     """A row that is there twice would narrow every interval."""
-    results = rows([1.0, 1.0])
-    results.append(
-        replace(results[0], id="p", perturbation="case", original="r0", scores={"faithfulness": score("f", 0.0)})
-    )
-    (s,) = summarise(run(results))
+    lone = replace(rows([0.0])[0], id="p", perturbation="case", original="r0")
+    (s,) = summarise(run([*rows([1.0, 1.0]), lone]))
     assert (s.rows, s.mean) == (2, 1.0)
-
-
-def test_empty_run() -> None:
-    """No rows, no figures, no exception."""
-    result = analyse(run([]))
-    assert (result.summaries, result.problems, result.insights, result.primary) == ((), (), (), None)
 
 
 def test_thresholds_are_problems() -> None:
@@ -69,8 +60,7 @@ def test_thresholds_are_problems() -> None:
 
 
 def test_silent_evaluators_are_one_problem_each() -> None:
-    """An evaluator without any usable score is one problem; without one for a model, a problem of that model. Errors
-    are not reported twice."""
+    """Without any usable score there is one problem, not one for each error; without one for a model, one of it."""
     silent = Metric("silent")
     results = [
         replace(row, scores={**row.scores, "silent": Score("silent", error="timeout")}) for row in rows([1.0] * 4)
@@ -96,34 +86,18 @@ def test_errors_above_five_percent() -> None:
 def test_every_flip_is_found() -> None:
     """A change from pass to fail or from fail to pass is a flip; an unchanged or missing verdict is not."""
     results = rows([0.9, 0.1, 0.9, 0.9])
-    after = [0.1, 0.9, 0.8, None]
-    results += [
-        replace(
-            r,
-            id=f"{r.id}~typos",
-            perturbation="typos",
-            original=r.id,
-            scores={"faithfulness": score("faithfulness", v)},
-        )
-        for r, v in zip(rows([None] * 4), after, strict=True)
-    ]
+    after: list[float | None] = [0.1, 0.9, 0.8, None]
+    results += [replace(r, id=f"{r.id}~typos", perturbation="typos", original=r.id) for r in rows(after)]
+    results.append(replace(rows([0.1])[0], id="x", perturbation="case", original="gone"))  # its row was unusable
     result = [p for p in analyse(run(results)).problems if p.kind == "flip"]
-    assert [(p.id, p.perturbation, p.metric, p.before, p.after) for p in result] == [
-        ("r0", "typos", "faithfulness", "pass", "fail"),
-        ("r1", "typos", "faithfulness", "fail", "pass"),
-    ]
+    assert {(p.perturbation, p.metric) for p in result} == {("typos", "faithfulness")}
+    assert [(p.id, p.before, p.after) for p in result] == [("r0", "pass", "fail"), ("r1", "fail", "pass")]
     (counted,) = flip_counts(run(results))
     assert (counted.pairs, counted.flipped) == (3, 2)
 
 
-def test_a_perturbation_without_its_original_is_no_flip() -> None:
-    """Its row may have been unusable."""
-    lone = replace(rows([0.1])[0], id="x", perturbation="case", original="gone")
-    assert not analyse(run([*rows([0.9]), lone])).flips
-
-
 def test_insights_about_models() -> None:
-    """Best and worst by the metric, whichever way it goes; time and cost."""
+    """Best and worst by the metric, whichever way it goes; time and cost. A close race is called one."""
     results = rows([0.1, 0.2], "a", "hallucination", duration=3.0, cost=0.1)
     results += rows([0.5, 0.6], "b", "hallucination", duration=1.0, cost=0.3)
     result = {i.kind: i for i in analyse(run(results, FAITHFULNESS, HALLUCINATION)).insights}
@@ -133,13 +107,8 @@ def test_insights_about_models() -> None:
     }  # fmt: skip
     assert result["hardest_question"].id == "r1"
     assert "overlaps" not in result["best_model"].text
-
-
-def test_a_close_race_is_called_one() -> None:
-    """The best model is not made more of than the data say."""
-    results = rows([0.1, 0.9, 0.5], "a") + rows([0.1, 0.8, 0.5], "b")
-    best = next(i for i in analyse(run(results)).insights if i.kind == "best_model")
-    assert "overlaps" in best.text
+    close = rows([0.1, 0.9, 0.5], "a") + rows([0.1, 0.8, 0.5], "b")
+    assert "overlaps" in next(i for i in analyse(run(close)).insights if i.kind == "best_model").text
 
 
 def test_retrieval_is_compared_by_model_and_by_row() -> None:
@@ -147,10 +116,7 @@ def test_retrieval_is_compared_by_model_and_by_row() -> None:
     metrics = (Metric("context_precision"), Metric("context_contradiction", "lower"))
 
     def row(i: int, model: str, precision: float) -> Result:
-        scores = {
-            "context_precision": Score("x", value=precision),
-            "context_contradiction": Score("x", value=precision),
-        }
+        scores = {name: Score("x", value=precision) for name in ("context_precision", "context_contradiction")}
         return Result(str(i), f"q{i}", "a", model=model, scores=scores)
 
     two = analyse(run([row(1, "a", 0.2), row(2, "b", 0.8)], *metrics)).insights
@@ -162,32 +128,29 @@ def test_retrieval_is_compared_by_model_and_by_row() -> None:
 def test_the_least_grounded_sentence() -> None:
     """The lowest probability of all evidence of groundedness, with the sentence itself."""
     answer = "Sure. It is free."
-    evidence = (
-        Evidence(0, 5, "supported", 0.9),
-        Evidence(6, 17, "unsupported", 0.1),
-        Evidence(30, 40, "supported", 0.0),
-    )
+    parts = ((0, 5, "supported", 0.9), (6, 17, "unsupported", 0.1), (30, 40, "supported", 0.0))
+    evidence = tuple(Evidence(*part) for part in parts)
     row = Result("7", "q", answer, scores={"groundedness": Score("groundedness", value=0.1, evidence=evidence)})
     (result,) = (i for i in analyse(run([row], Metric("groundedness"))).insights if i.kind == "least_grounded")
-    assert result.id == "7"
-    assert result.value == 0.1
+    assert (result.id, result.value) == ("7", 0.1)
     assert "“It is free.”" in result.text
 
 
 def test_primary_metric() -> None:
-    """The first with a value, or the one that is named; a wrong name is an error."""
+    """The first with a value, or the one that is named; a wrong name is an error. Without rows there is none."""
     run_ = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
     assert analyse(run_).primary == HALLUCINATION
     assert analyse(run_, "faithfulness").primary == FAITHFULNESS
     with pytest.raises(SettingError, match="no metric 'x'"):
         analyse(run_, "x")
+    empty = analyse(run([]))
+    assert (empty.summaries, empty.problems, empty.insights, empty.primary) == ((), (), (), None)
 
 
 def test_shortfalls() -> None:
     """A gate opens only for what was measured and meets its limit."""
-    run_ = run(
-        rows([0.8, 0.8], "a") + rows([0.7, 0.7], "b") + rows([0.3], "b", "hallucination"), FAITHFULNESS, HALLUCINATION
-    )
+    results = rows([0.8, 0.8], "a") + rows([0.7, 0.7], "b") + rows([0.3], "b", "hallucination")
+    run_ = run(results, FAITHFULNESS, HALLUCINATION)
 
     def problems(gate: str, of: EvaluationRun = run_) -> list[str]:
         return [result.problem for result in gate_results(of, [parse_gate("--fail-under", gate)]) if result.problem]
@@ -206,7 +169,7 @@ def test_a_gate_does_not_open_on_the_rows_that_were_measured() -> None:
     budget = [Result(f"e{i}", "q", "a", scores={"faithfulness": Score("faithfulness", error="budget")}) for i in (1, 2)]
     run_ = run([*rows([0.9]), *budget], FAITHFULNESS)
     for gate in ("faithfulness=0.8", "faithfulness=90%"):
-        (result,) = gate_results(run_, [parse_gate("--fail-under", gate)])
+        result = gate_of(run_, gate)
         assert result.problem == "faithfulness: 2 of 3 rows of (no model) have no score (budget: 2)"
         assert not result.is_missed
 
@@ -215,12 +178,11 @@ def test_a_gate_on_the_share_of_passes() -> None:
     """`NAME=75%` is met when three of four rows pass, whatever the mean is. Rows without a verdict do not count."""
     scores = [Score("faithfulness", 0.9, label) for label in ("pass", "pass", "pass", "fail", "refusal")]
     run_ = run([Result(str(i), "q", "a", scores={s.name: s}) for i, s in enumerate(scores)], FAITHFULNESS)
-    (result,) = gate_results(run_, [parse_gate("--fail-under", "faithfulness=75%")])
-    assert result.problem == ""
-    (result,) = gate_results(run_, [parse_gate("--fail-under", "faithfulness=80%")])
-    assert result.problem == "faithfulness: 3 of 4 rows of (no model) pass, fewer than 80 %"
-    (result,) = gate_results(run(rows([None])), [parse_gate("--fail-under", "faithfulness=0%")])
-    assert result.problem == "faithfulness: no row of (no model) passes or fails"
+    assert gate_of(run_, "faithfulness=75%").problem == ""
+    missed = "faithfulness: 3 of 4 rows of (no model) pass, fewer than 80 %"
+    assert gate_of(run_, "faithfulness=80%").problem == missed
+    nothing = gate_of(run(rows([None])), "faithfulness=0%")
+    assert nothing.problem == "faithfulness: no row of (no model) passes or fails"
 
 
 @pytest.mark.parametrize("text", ["faithfulness=nan", "faithfulness=inf", "faithfulness=high", "faithfulness=%", "x"])
@@ -231,7 +193,7 @@ def test_a_gate_without_a_number_is_refused(text: str) -> None:
 
 
 def test_comparison_sees_what_is_there() -> None:
-    """A shift of every row is real, in the metric's own direction; noise is not."""
+    """A shift of every row is real, in the metric's own direction; equal rows are not, with a note of the versions."""
     metrics = (FAITHFULNESS, HALLUCINATION)
     low = [0.5 + i % 7 / 100 for i in range(30)]
     for metric, verdict in zip(metrics, (BETTER, WORSE), strict=True):
@@ -239,14 +201,14 @@ def test_comparison_sees_what_is_there() -> None:
         (d,) = compare(a, b).differences
         assert (d.verdict, d.n) == (verdict, 30)
         assert d.difference == pytest.approx(0.3)
-        assert d.p is not None
-        assert d.p < 0.001
-    (same,) = compare(run(rows(low)), run(rows(low))).differences
+        assert d.p is not None and d.p < 0.001  # noqa: PT018
+    (same,) = compare(run(rows(low)), run(rows(low), replace(FAITHFULNESS, version="2"))).differences
     assert (same.verdict, same.p, same.difference) == (NOTHING, 1.0, 0.0)
+    assert same.note == "version differs: 1 and 2"
 
 
 def test_comparison_pairs_rows_by_id() -> None:
-    """Rows of one run alone, and rows that ask something else under an id, are counted and left out."""
+    """Other rows, and those that ask something else, are left out. Ids alone match while unique, else with models."""
     a, b = rows([0.1, 0.2, 0.3, 0.4]), rows([0.1, 0.2, 0.3, 0.4])[1:]
     b[0] = replace(b[0], query="another question")
     b.append(replace(a[0], id="new"))
@@ -256,10 +218,6 @@ def test_comparison_pairs_rows_by_id() -> None:
         compare(run(a), run([]))
     with pytest.raises(DataError, match="2 rows with the id 'r0'"):
         compare(run([*a, a[0]]), run(a))
-
-
-def test_comparison_of_two_models_and_of_runs_with_several() -> None:
-    """Ids alone match while they are unique; else id and model do."""
     assert compare(run(rows([0.1, 0.2], "a")), run(rows([0.1, 0.2], "b"))).matched == 2
     both = run(rows([0.1, 0.2], "a") + rows([0.3, 0.4], "b"))
     (d,) = compare(both, both).differences
@@ -270,11 +228,8 @@ def test_comparison_of_verdicts_without_values() -> None:
     """Verdicts without values are compared by McNemar's test; a note counts the rows with a score in one run only."""
 
     def side(labels: list[str | None]) -> EvaluationRun:
-        given = [
-            replace(r, scores={"faithfulness": Score("x", label=v)})
-            for r, v in zip(rows([None] * 12), labels, strict=True)
-        ]
-        return run(given)
+        scores = [{"faithfulness": Score("x", label=label)} for label in labels]
+        return run([replace(r, scores=own) for r, own in zip(rows([None] * 12), scores, strict=True)])
 
     fails: list[str | None] = ["fail"] * 10 + [None, "pass"]
     passes: list[str | None] = ["pass"] * 12
@@ -283,12 +238,6 @@ def test_comparison_of_verdicts_without_values() -> None:
     assert d.p == d.mcnemar == 2 / 1024
     assert d.note == "1 rows have a score in B only"
     assert compare(side(passes), side(fails)).differences[0].verdict == WORSE
-
-
-def test_comparison_says_when_evaluators_differ() -> None:
-    """Two versions of an evaluator measure two things."""
-    a, b = run(rows([0.5] * 3)), run(rows([0.5] * 3), replace(FAITHFULNESS, version="2"))
-    assert compare(a, b).differences[0].note == "version differs: 1 and 2"
 
 
 def test_metrics_that_never_differ_correct_nothing() -> None:
@@ -309,14 +258,10 @@ def test_metrics_that_never_differ_correct_nothing() -> None:
 
 
 def test_comparison_as_text() -> None:
-    """A table with the counts, the verdicts and how to read them."""
+    """A table with the counts, the verdicts and how to read them. Seeds are fixed."""
+    assert analyse(big()) == analyse(big())
     text = comparison_table(big(), big())
     assert "rows in both 120" in text
     assert text.count(NOTHING) == 10
     assert "Holm" in text
     assert not text.endswith("\n")
-
-
-def test_big_run_is_analysed_the_same_twice() -> None:
-    """Seeds are fixed."""
-    assert analyse(big()) == analyse(big())

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,38 +18,30 @@ from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.errors import DataError, MissingExtraError
 from tests.reporting.runs import FAITHFULNESS, big, rows, run
 
-
-def test_round_trip(tmp_path: Path) -> None:
-    """Rows, evidence, errors, infinite ranges and where it came from."""
-    pytest.importorskip("pyarrow")
-    sample = big()
-    write_run(sample, tmp_path / "new" / "folder")
-    assert read_run(tmp_path / "new" / "folder") == sample
-    assert sorted(path.name for path in (tmp_path / "new" / "folder").iterdir()) == ["results.json", "results.parquet"]
+parquet = pytest.importorskip("pyarrow.parquet")
 
 
-def test_any_text_survives(tmp_path: Path) -> None:
-    """Lone surrogates, NUL, other scripts, line separators."""
-    pytest.importorskip("pyarrow")
-    text = "\udc80 \x00 保証 \u2028 \U0001f600 </script>"
-    row = Result(text, text, text, (text,), text, text, duration=0.1)
-    sample = run([replace(row, scores=rows([0.5])[0].scores)])
-    write_run(sample, tmp_path)
-    assert read_run(tmp_path) == sample
+ODD = "\udc80 \x00 保証 \u2028 \U0001f600 </script>"
+SAMPLES = {
+    "a large run": big(),
+    "any text": run([Result(ODD, ODD, ODD, (ODD,), ODD, ODD, duration=0.1, scores=rows([0.5])[0].scores)]),
+    "an infinite threshold": run([], Metric("gptscore", "lower", math.inf, (0.0, math.inf))),
+    "no usable line": EvaluationRun((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",))),
+}
 
 
-def test_an_infinite_threshold_survives(tmp_path: Path) -> None:
-    """The seeds have one; strict JSON has none."""
-    pytest.importorskip("pyarrow")
-    sample = run([], Metric("gptscore", "lower", math.inf, (0.0, math.inf)))
-    write_run(sample, tmp_path)
-    assert read_run(tmp_path) == sample
-    json.loads((tmp_path / "results.json").read_text(), parse_constant=pytest.fail)
+@pytest.mark.parametrize("name", SAMPLES)
+def test_round_trip(name: str, tmp_path: Path) -> None:
+    """Rows, evidence, errors, infinite ranges, any text and where it came from; the JSON is strict."""
+    folder = tmp_path / "new" / "folder"
+    write_run(SAMPLES[name], folder)
+    assert read_run(folder) == SAMPLES[name]
+    assert sorted(path.name for path in folder.iterdir()) == ["results.json", "results.parquet"]
+    json.loads((folder / "results.json").read_text(), parse_constant=pytest.fail)
 
 
 def test_the_table_has_one_line_for_each_row_and_evaluator(tmp_path: Path) -> None:
-    """Typed, with the perturbed rows, readable by others."""
-    parquet = pytest.importorskip("pyarrow.parquet")
+    """Typed, with the perturbed rows, readable by others, as is the JSON file with all parts."""
     sample = big()
     write_run(sample, tmp_path)
     table = parquet.read_table(tmp_path / "results.parquet")
@@ -59,21 +50,14 @@ def test_the_table_has_one_line_for_each_row_and_evaluator(tmp_path: Path) -> No
     assert (first["id"], first["model"], first["evaluator"]) == ("q0", "gpt-large", "faithfulness")
     assert first["value"] == sample.results[0].scores["faithfulness"].value
     assert first["evidence"][0]["end"] == sample.results[0].scores["faithfulness"].evidence[0].end
-    assert {str(table.schema.field(name).type) for name in ("value", "duration", "cost")} == {"double"}
-
-
-def test_everything_is_in_the_json_file(tmp_path: Path) -> None:
-    """For programs that do not know ragtrace."""
-    pytest.importorskip("pyarrow")
-    write_run(big(), tmp_path)
     document = json.loads((tmp_path / "results.json").read_text())
     for part in ("info", "metrics", "summary", "models", "classification", "problems", "insights", "flips", "results"):
         assert document[part], part
+    assert {str(table.schema.field(name).type) for name in ("value", "duration", "cost")} == {"double"}
 
 
 def test_a_run_replaces_the_one_before(tmp_path: Path) -> None:
     """A folder that was only half written is not read as a run."""
-    pytest.importorskip("pyarrow")
     write_run(run(rows([0.1])), tmp_path)
     before = (tmp_path / "results.json").read_bytes()
     write_run(run(rows([0.2])), tmp_path)
@@ -81,14 +65,16 @@ def test_a_run_replaces_the_one_before(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_bytes(before)
     with pytest.raises(DataError, match="half written or altered"):
         read_run(tmp_path)
+    (tmp_path / "results.parquet").unlink()
+    with pytest.raises(DataError, match="half written"):
+        read_run(tmp_path)
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
     """Each with its reason."""
-    with pytest.raises(DataError, match=r"there is no results\.json"):
-        read_run(tmp_path / "absent")
-    with pytest.raises(DataError, match=r"there is no results\.json"):
-        read_run(tmp_path)
+    for folder in (tmp_path / "absent", tmp_path):
+        with pytest.raises(DataError, match=r"there is no results\.json"):
+            read_run(folder)
     (tmp_path / ".results.parquet.part").touch()
     with pytest.raises(DataError, match="was not finished"):
         read_run(tmp_path)
@@ -102,15 +88,6 @@ def test_what_is_no_run(tmp_path: Path) -> None:
         (tmp_path / "results.json").write_text(text)
         with pytest.raises(DataError, match=message):
             read_run(tmp_path)
-
-
-def test_a_run_that_lost_its_table(tmp_path: Path) -> None:
-    """Half of a run is not read as a run."""
-    pytest.importorskip("pyarrow")
-    write_run(run(rows([0.1])), tmp_path)
-    (tmp_path / "results.parquet").unlink()
-    with pytest.raises(DataError, match="half written"):
-        read_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +104,3 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         write()
     assert caught.value.extra == "eval"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_run_can_be_written(tmp_path: Path) -> None:
-    """A file all of whose lines were unusable."""
-    pytest.importorskip("pyarrow")
-    sample = EvaluationRun((), {"faithfulness": FAITHFULNESS}, Info(unusable=("line 1: broken",)))
-    write_run(sample, tmp_path)
-    assert read_run(tmp_path) == sample

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,13 @@ import ragtrace
 from ragtrace.batch.reporting.live import live_report, parse_time
 from ragtrace.batch.reporting.live_text import verdict
 from ragtrace.cli import main
-from ragtrace.errors import DataError, SettingError
+from ragtrace.errors import SettingError
 from ragtrace.evaluation import evaluator
 from ragtrace.live.journal import Journal, Reading, before, read
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.testing import make_trace
+from tests.reporting.page import Page
 
 HOUR, DAY = 3_600.0, 86_400.0
 NOW = 1_700_000_000.0
@@ -66,18 +66,16 @@ def written(path: Path, evaluations: Sequence[Evaluation], **options: Any) -> Pa
     return path
 
 
-def days(path: Path, fails: Sequence[float], hourly: int = 60) -> Path:
-    """A journal that ends at NOW, with a failure rate for each day."""
+def days(path: Path, fails: Sequence[float], hourly: int = 60, versions: Sequence[str] = ()) -> Path:
+    """A journal that ends at NOW, with a failure rate for each day, and the evaluator's version on each."""
     chance = random.Random(2)
     rows = []
     for i, rate in enumerate(fails):
         start = NOW - (len(fails) - i) * DAY
         for _ in range(24 * hourly):
-            rows.append((start + chance.random() * DAY, chance.random() >= rate))
-    return written(path, [evaluation(moment, judged(passed)) for moment, passed in sorted(rows)])
-
-
-# --- the journal -------------------------------------------------------------------------------------------
+            rows.append((start + chance.random() * DAY, chance.random() >= rate, versions[i] if versions else "1"))
+    scores = [(moment, replace(judged(passed), version=version)) for moment, passed, version in sorted(rows)]
+    return written(path, [evaluation(moment, score) for moment, score in scores])
 
 
 def test_a_pipeline_writes_its_evaluations_without_texts(tmp_path: Path) -> None:
@@ -105,10 +103,8 @@ def test_a_pipeline_writes_its_evaluations_without_texts(tmp_path: Path) -> None
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Every field that the journal keeps comes back."""
-    score = Score(
-        "judge", 0.0, "fail", cost=0.25, failures=("retrieval", "generation"), version="3", method="judge",
-        sampling_probability=0.125,
-    )  # fmt: skip
+    score = Score("judge", 0.0, "fail", cost=0.25, version="3", method="judge", sampling_probability=0.125)
+    score = replace(score, failures=("retrieval", "generation"))
     path = written(tmp_path / "j", [evaluation(NOW, score, Score("other", label="not_applicable"))])
     (entry,) = read(path)
     assert entry.scores == (score, Score("other", label="not_applicable"))
@@ -193,22 +189,15 @@ def test_half_a_line_is_left_out_and_not_continued(tmp_path: Path) -> None:
     assert reading.damaged == 1
 
 
-def test_a_journal_that_cannot_be_written_is_an_error_at_start(tmp_path: Path) -> None:
-    """A folder in the place of the file is an error with the name of the setting."""
+def test_a_closed_journal_takes_no_more(tmp_path: Path) -> None:
+    """Closing twice is fine; a later evaluation is counted as lost. A folder in its place is an error at the start."""
     with pytest.raises(SettingError, match="report_file"):
         ragtrace.init(evaluators=[length], report_file=str(tmp_path))
-
-
-def test_a_closed_journal_takes_no_more(tmp_path: Path) -> None:
-    """Closing twice is fine; a later evaluation is counted as lost."""
     journal = Journal(tmp_path / "j")
     journal.close()
     journal.close()
     journal(evaluation(NOW, judged(True)))
     assert journal.lost == 1
-
-
-# --- the report --------------------------------------------------------------------------------------------
 
 
 def test_figures_are_weighted(tmp_path: Path) -> None:
@@ -218,8 +207,7 @@ def test_figures_are_weighted(tmp_path: Path) -> None:
     path = written(tmp_path / "j", many + few)
     (app,) = live_report(path, NOW - HOUR, NOW).apps
     (row,) = app.rows
-    assert row.now.passes is not None
-    assert row.now.score is not None
+    assert row.now.passes is not None and row.now.score is not None  # noqa: PT018
     assert row.now.passes.value == pytest.approx(0.9)
     assert row.now.score.value == pytest.approx(0.9 * 0.9 + 0.1 * 0.1)
     assert row.now.passes.effective == pytest.approx(400**2 / (40 + 3_600))
@@ -232,12 +220,9 @@ def test_a_rise_of_failures_is_detected(tmp_path: Path) -> None:
     path = days(tmp_path / "j", [0.04, 0.04, 0.15])
     (row,) = live_report(path, NOW - DAY, NOW).apps[0].rows
     assert row.change == "rise"
-    assert row.shares is not None
-    assert [share.value for share in row.shares] == pytest.approx([0.04, 0.15], abs=0.03)
-    (row,) = live_report(path, NOW - 2 * DAY, NOW - DAY).apps[0].rows
-    assert row.change == "steady"
-    (row,) = live_report(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows
-    assert row.change == "learning"
+    assert [share.value for share in row.shares or ()] == pytest.approx([0.04, 0.15], abs=0.03)
+    assert live_report(path, NOW - 2 * DAY, NOW - DAY).apps[0].rows[0].change == "steady"
+    assert live_report(path, NOW - 3 * DAY, NOW - 3 * DAY + HOUR).apps[0].rows[0].change == "learning"
 
 
 def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
@@ -249,9 +234,8 @@ def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
     young = verdict(live_report(days(tmp_path / "young", [0.08], hourly=5), NOW - DAY, NOW))
     assert young.startswith("No verdict yet: fewer than 300 effective evaluations")
     plain = [evaluation(NOW - 60 - n, Score("length", 0.4)) for n in range(9)]
-    assert verdict(live_report(written(tmp_path / "plain", plain), NOW - DAY, NOW)).startswith(
-        "No verdict: no evaluator"
-    )
+    none = verdict(live_report(written(tmp_path / "plain", plain), NOW - DAY, NOW))
+    assert none.startswith("No verdict: no evaluator")
 
 
 def test_intervals_stay_in_their_range(tmp_path: Path) -> None:
@@ -265,25 +249,11 @@ def test_intervals_stay_in_their_range(tmp_path: Path) -> None:
 
 
 def test_another_threshold_is_no_rise(tmp_path: Path) -> None:
-    """A calibration that fails four times as many answers is a new version of the evaluator: what it fails is compared
-    with what it fails itself, not with the version before; a rise under it is detected."""
-    chance = random.Random(2)
-
-    def journal(name: str, *days_: tuple[float, str]) -> Path:
-        rows = []
-        for i, (rate, version) in enumerate(days_):
-            start = NOW - (len(days_) - i) * DAY
-            for _ in range(24 * 60):
-                score = replace(judged(chance.random() >= rate), version=version)
-                rows.append((start + chance.random() * DAY, score))
-        return written(
-            tmp_path / name, [evaluation(moment, score) for moment, score in sorted(rows, key=lambda f: f[0])]
-        )
-
-    calibrated = journal("a", (0.04, "2"), (0.04, "2"), (0.15, "2+c1"))
+    """A calibrated threshold is a new version, compared with itself alone; a rise under it is detected."""
+    calibrated = days(tmp_path / "a", (0.04, 0.04, 0.15), versions=("2", "2", "2+c1"))
     (row,) = live_report(calibrated, NOW - DAY, NOW).apps[0].rows
     assert (row.change, row.versions) == ("learning", ("2+c1",))
-    worse = journal("b", (0.04, "2"), (0.04, "2+c1"), (0.04, "2+c1"), (0.15, "2+c1"))
+    worse = days(tmp_path / "b", (0.04, 0.04, 0.04, 0.15), versions=("2", "2+c1", "2+c1", "2+c1"))
     (row,) = live_report(worse, NOW - DAY, NOW).apps[0].rows
     assert row.change == "rise"
 
@@ -293,10 +263,8 @@ def test_the_time_line(tmp_path: Path) -> None:
     path = days(tmp_path / "j", [0.04, 0.04])
     (row,) = live_report(path, NOW - DAY, NOW).apps[0].rows
     assert len(row.line) in (24, 25)
-    assert (
-        sum(step.passes.count for step in row.line if step.passes)
-        == row.now.verdicts["pass"] + row.now.verdicts["fail"]
-    )
+    verdicts = row.now.verdicts["pass"] + row.now.verdicts["fail"]
+    assert sum(step.passes.count for step in row.line if step.passes) == verdicts
     (row,) = live_report(path, NOW - 30 * DAY, NOW).apps[0].rows
     assert len(row.line) <= 170
     assert row.line[0].passes is None
@@ -323,35 +291,8 @@ def test_numbers_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "not_a_number 1" in out
 
 
-# --- the command -------------------------------------------------------------------------------------------
-
-
-class _Page(HTMLParser):
-    """Elements of a page; complains of tags that do not match."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_odd_names_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Names of applications, models, evaluators, causes and errors are markup nowhere on the page, and do not move a
-    terminal's cursor."""
+    """Names, causes and errors are markup nowhere on the page, and do not move a terminal's cursor."""
     pytest.importorskip("jinja2")
     odd = Evaluation(
         make_trace(started=time.time() - 60, facts=Facts(app=ATTACK, model=ATTACK, prompt_version=ATTACK)),
@@ -361,16 +302,15 @@ def test_odd_names_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path = written(tmp_path / "j", [odd], env=ATTACK)
     page = tmp_path / "new" / "page.html"
     assert main(["report", "--file", str(path), "--html", str(page), "--app", ATTACK]) == 0
-    out = capsys.readouterr().out
-    assert "\x1b" not in out
-    assert "\u202e" not in out
+    assert not {"\x1b", "\u202e"} & set(capsys.readouterr().out)
     text = page.read_text(encoding="utf-8")
-    parsed = _Page(text)
-    assert not {"script", "img", "link", "iframe"} & set(parsed.tags)
+    parsed = Page(text)
+    assert not {"script", "img", "link", "iframe"} & {tag for tag, _ in parsed.tags}
+    assert not any(name.startswith("on") or name == "style" for _, attrs in parsed.tags for name in attrs)
     assert "default-src 'none'" in text
     assert "http" not in text.replace("http-equiv", "")
     assert "\x1b" not in text
-    assert parsed.tags.count("svg") == 1
+    assert len(parsed.all("svg")) == 1
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -392,8 +332,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_bad_input_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file that is not there, empty or something else, a time in the future or without anything, an application that
-    does not exist: each is one clear line and exit code 2."""
+    """A file, a time or an application that gives no report is one clear line and exit code 2."""
     path = written(tmp_path / "j", [evaluation(NOW, judged(True))])
     empty, other = tmp_path / "empty", tmp_path / "other"
     empty.touch()
@@ -425,7 +364,7 @@ def test_damaged_lines_are_left_out_and_counted(tmp_path: Path, capsys: pytest.C
 
 
 def test_when() -> None:
-    """What --since and --until take."""
+    """What --since and --until take; a time without length is none."""
     assert parse_time("90m", NOW, "--since") == NOW - 5_400
     assert parse_time("7d", NOW, "--since") == NOW - 7 * DAY
     assert parse_time("2023-11-14T22:13:20", NOW, "--since") == NOW
@@ -433,16 +372,9 @@ def test_when() -> None:
     for text in ("", "-1h", "1y", "1e999d", "9999999999w", "24h ago"):
         with pytest.raises(SettingError, match="--since"):
             parse_time(text, NOW, "--since")
-
-
-def test_no_such_journal(tmp_path: Path) -> None:
-    """A report of nothing raises, and no NaN comes out of a time without length."""
-    with pytest.raises(DataError):
-        live_report(tmp_path / "none", NOW - 1, NOW)
-    with pytest.raises(SettingError):
-        live_report(tmp_path / "none", NOW, NOW)
-    with pytest.raises(SettingError):
-        live_report(tmp_path / "none", math.nan, NOW)
+    for moment in (NOW, math.nan):
+        with pytest.raises(SettingError):
+            live_report(Path("none"), moment, NOW)
 
 
 @pytest.mark.process
@@ -464,22 +396,15 @@ def test_a_fork_keeps_the_journal(tmp_path: Path) -> None:
 
 
 def test_objectives_are_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`report --suggest-objective` prints a rule that allows a quarter more failures than the upper bound of what the
-    evaluator shows: for 22 % failures an objective at which a healthy week does not use up its budget."""
+    """The rule allows a quarter more failures than the upper bound of what the evaluator shows, here 22 %."""
     path = days(tmp_path / "journal", [0.22] * 4)
-    span = ["--since", "2023-11-10T22:13", "--until", "2023-11-14T22:13"]
-    assert main(["report", "--file", str(path), "--suggest-objective", *span]) == 0
+    command = ["report", "--suggest-objective", "--until", "2023-11-14T22:13", "--since"]
+    assert main([*command, "2023-11-10T22:13", "--file", str(path)]) == 0
     (rule,) = yaml.safe_load(capsys.readouterr().out)
-    assert rule["record"] == "ragtrace_objective"
-    assert rule["labels"]["evaluator"] == "faithfulness"
-    assert 0.68 <= float(rule["expr"].removeprefix("vector(").removesuffix(")")) <= 0.74
-
-
-def test_no_objective_from_few_evaluations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Fewer than 300 effective evaluations give no objective, and the comment says how many there are."""
-    path = days(tmp_path / "journal", [0.22], hourly=5)
-    span = ["--since", "2023-11-13T22:13", "--until", "2023-11-14T22:13"]
-    assert main(["report", "--file", str(path), "--suggest-objective", *span]) == 0
+    assert (rule["record"], rule["labels"]["evaluator"]) == ("ragtrace_objective", "faithfulness")
+    few = days(tmp_path / "few", [0.22], hourly=5)
+    assert main([*command, "2023-11-13T22:13", "--file", str(few)]) == 0
     text = capsys.readouterr().out
-    assert "no objective from 12" in text
+    assert "no objective from 12" in text  # fewer than 300 effective evaluations
     assert yaml.safe_load(text) is None
+    assert 0.68 <= float(rule["expr"].removeprefix("vector(").removesuffix(")")) <= 0.74

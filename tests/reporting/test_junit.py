@@ -35,8 +35,7 @@ def written(run_: EvaluationRun, path: Path, *gates: str) -> ElementTree.Element
 
 
 def test_each_row_has_its_kind_of_result(tmp_path: Path) -> None:
-    """A row that passes has nothing, one that fails a failure with its value and limit; a refusal and what does
-    not apply are skipped, and a failed evaluator is an error. The counts of the suite are those of its cases."""
+    """A fail is a failure, a refusal or what does not apply is skipped, a failed evaluator is an error; all count."""
     root = written(of_each_kind(), tmp_path / "new" / "junit.xml")
     (suite,) = root
     kinds = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}

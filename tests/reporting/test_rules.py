@@ -14,8 +14,7 @@ from ragtrace.cli import main
 
 @pytest.mark.process
 def test_the_written_rules_are_valid_and_say_what_was_chosen(tmp_path: Path) -> None:
-    """Pages, environments and addresses are in the files, Prometheus's own tools accept them, and what a user edited
-    stays."""
+    """Choices are in the files, Prometheus's own tools accept them, and what a user edited stays."""
     out = tmp_path / "alerts"
     command = ["rules", "https://g.example.org/", "https://c.example.org", "--out", str(out)]
     command += ["--pages", "groundedness, toxicity", "--env-pattern", "prod-.*|prod"]

@@ -12,17 +12,12 @@ from pathlib import Path
 import pytest
 
 from ragtrace.base.terminal import fitted
-from tests.reporting.terminal_sessions import RECORDING, in_terminal, ragtrace, record, write_files
+from ragtrace.cli import main
+from tests.reporting.terminal_sessions import PERIOD, RECORDING, in_terminal, ragtrace, record, write_files
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-COMMANDS = (
-    ("--help",),
-    *((name, "--help") for name in ("demo", "eval", "compare", "report", "evaluators", "serve", "doctor", "ingest")),
-    *((name, "--help") for name in ("calibrate", "export", "import-labels", "user", "token", "store")),
-    ("evaluators",),
-    ("doctor",),
-    ("report", "--file", "steady.jsonl", "--since", "2023-11-14", "--until", "2023-11-15"),
-)
+REPORT = ("report", "--file", "steady.jsonl", *PERIOD)
+COMMANDS = (("--help",), ("eval", "--help"), ("evaluators",), ("doctor",), REPORT)
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")
 
 
@@ -39,8 +34,7 @@ def test_sessions_are_as_recorded(tmp_path: Path) -> None:
 
 
 def test_recorded_lines_fit_their_terminal() -> None:
-    """No line is wider than the terminal, but for error messages, which the terminal breaks; a report begins with its
-    verdict; no session has a traceback, a colour, or an interval beyond 0 and 1."""
+    """Only errors are wider than the terminal; there is no traceback or colour, and intervals are within 0 and 1."""
     for session in RECORDING.read_text(encoding="utf-8").split("\n$ "):
         head, *lines = session.splitlines()
         columns = int(head.split("# ")[1].split()[0])
@@ -54,33 +48,29 @@ def test_recorded_lines_fit_their_terminal() -> None:
             assert 0 <= float(low) <= float(high) <= 1
 
 
-def test_a_mistyped_store_is_not_created(folder: Path) -> None:
+def test_a_mistyped_store_is_not_created(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No command that reads a store creates a file; each names the file that is missing and a similar one."""
-    for arguments in (
-        ("serve", "--port", "0"),
-        ("user", "list"),
-        ("user", "role", "ada", "admin"),
-        ("token", "list"),
-        ("store", "prune"),
-        ("store", "forget-user", "ada"),
-        ("export", "--out", "export.jsonl"),
-        ("calibrate", "--out", "calibration.json"),
-        ("import-labels", "rows.jsonl"),
-    ):
-        run = subprocess.run(
-            ragtrace(*arguments, "--store", "chatlog.db"), cwd=folder, capture_output=True, text=True, check=False
-        )
-        assert run.returncode == 2
-        assert run.stderr.startswith("ragtrace: the store chatlog.db does not exist; did you mean chatlogs.db?")
-        assert not run.stdout
+    monkeypatch.chdir(folder)
+    commands = ["serve --port 0", "user list", "user role ada admin", "token list", "store prune"]
+    commands += ["store forget-user ada", "export --out x.jsonl", "calibrate --out c.json", "import-labels rows.jsonl"]
+    for command in commands:
+        assert main([*command.split(), "--store", "chatlog.db"]) == 2
+        printed = capsys.readouterr()
+        assert printed.err.startswith("ragtrace: the store chatlog.db does not exist; did you mean chatlogs.db?")
+        assert not printed.out
     assert not (folder / "chatlog.db").exists()
 
 
 def test_scores_go_to_the_file_that_standard_output_is(folder: Path) -> None:
-    """With a progress bar on the terminal, the scores are still in the file, whole and in UTF-8."""
+    """With a progress bar on the terminal the scores are whole in the file; NO_COLOR takes its colours away."""
     arguments = ragtrace("eval", "rows.jsonl", "--evaluators", "pii_leakage")
-    code, printed = in_terminal(["sh", "-c", 'exec "$@" > scores.jsonl', "sh", *arguments], folder)
+    redirected = ["sh", "-c", 'exec "$@" > scores.jsonl', "sh", *arguments]
+    assert not COLOUR.search(in_terminal(redirected, folder, variables={"NO_COLOR": "1"})[1])
+    code, printed = in_terminal(redirected, folder)
     assert code == 0
+    assert COLOUR.search(printed)
     assert "evaluating" in printed
     assert '"scores"' not in printed
     (row,) = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
@@ -90,15 +80,6 @@ def test_scores_go_to_the_file_that_standard_output_is(folder: Path) -> None:
     assert json.loads(printed.splitlines()[0])["id"] == "a"
 
 
-def test_no_color_is_respected(folder: Path) -> None:
-    """With NO_COLOR the progress bar has no colours; without it, it has."""
-    arguments = [
-        "sh", "-c", 'exec "$@" > scores.jsonl', "sh", *ragtrace("eval", "rows.jsonl", "--evaluators", "bleu_1"),
-    ]  # fmt: skip
-    assert COLOUR.search(in_terminal(arguments, folder)[1])
-    assert not COLOUR.search(in_terminal(arguments, folder, variables={"NO_COLOR": "1"})[1])
-
-
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_pipe_that_closes_early_is_no_error(arguments: tuple[str, ...], folder: Path) -> None:
     """The reader is gone before the first line: exit code 0, and nothing on standard error."""
@@ -106,10 +87,10 @@ def test_a_pipe_that_closes_early_is_no_error(arguments: tuple[str, ...], folder
     os.close(reader)
     buffered = {n: v for n, v in os.environ.items() if n != "PYTHONUNBUFFERED"}
     run = subprocess.run(
-        ragtrace(*arguments), stdout=writer, stderr=subprocess.PIPE, text=True, cwd=folder, env=buffered, check=False
+        ragtrace(*arguments), stdout=writer, stderr=subprocess.PIPE, cwd=folder, env=buffered, check=False
     )
     os.close(writer)
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, run.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -117,18 +98,16 @@ def test_a_full_disk_is_told(folder: Path) -> None:
     """Output that cannot be written ends with one sentence and exit code 2."""
     for arguments in (("evaluators",), ("eval", "rows.jsonl", "--evaluators", "pii_leakage")):
         with Path("/dev/full").open("w") as full:
-            run = subprocess.run(
-                ragtrace(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder, check=False
-            )
+            run = subprocess.run(ragtrace(*arguments), stdout=full, stderr=subprocess.PIPE, cwd=folder, check=False)
         assert run.returncode == 2
-        assert run.stderr.endswith("ragtrace: the output cannot be written: No space left on device\n")
+        assert run.stderr.endswith(b"ragtrace: the output cannot be written: No space left on device\n")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_other_encodings_get_a_mark_for_what_they_lack(encoding: str, folder: Path) -> None:
     """No command fails because of a character; JSON lines are UTF-8 whatever the terminal is."""
     variables = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    for arguments in (*COMMANDS[-3:], ("--help",)):
+    for arguments in (*COMMANDS[2:], ("--help",)):
         run = subprocess.run(ragtrace(*arguments), cwd=folder, env=variables, capture_output=True, check=False)
         assert run.returncode == 0, run.stderr
         assert run.stdout.decode(encoding)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email
-import email.policy
 import http.server
 import json
 import threading
@@ -29,16 +27,11 @@ def verdicts(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return 200, completion(json.dumps({"answer_fails": fails, "context_fails": False, "reason": ""}), tokens=(10, 5))
 
 
-def verdicts_without_logprobs(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The same without log-probabilities."""
-    return verdicts({**body, "logprobs": False})
-
-
 class BatchServer:
     """Answers single calls and batches alike with `reply`."""
 
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
+    def __init__(self) -> None:
+        self.reply: Reply = verdicts
         self.calls: list[dict[str, Any]] = []
         """Bodies of single calls."""
         self.lines: list[dict[str, Any]] = []
@@ -47,7 +40,6 @@ class BatchServer:
         self.has_batches = True
         self.is_held = False
         """Whether batches stay in progress."""
-        self.started = threading.Event()
         self.files: dict[str, bytes] = {}
         owner = self
 
@@ -90,16 +82,13 @@ class BatchServer:
     def keep(self, content: bytes) -> dict[str, Any]:
         id = f"file-{len(self.files)}"
         self.files[id] = content
-        about = {
-            "bytes": len(content), "created_at": 1, "filename": "f.jsonl", "purpose": "batch", "status": "processed",
-        }  # fmt: skip
-        return {"id": id, "object": "file", **about}
+        about = {"created_at": 1, "filename": "f.jsonl", "purpose": "batch", "status": "processed"}
+        return {"id": id, "object": "file", "bytes": len(content), **about}
 
     def start(self, body: dict[str, Any]) -> dict[str, Any]:
         id = f"batch_{len(self.batches)}"
         self.lines += map(json.loads, self.files[body["input_file_id"]].splitlines())
         self.batches[id] = {"id": id, "object": "batch", "status": "in_progress", "created_at": 1, **body}
-        self.started.set()
         return self.batches[id]
 
     def look(self, id: str) -> dict[str, Any]:
@@ -118,23 +107,19 @@ class BatchServer:
             batch["status"] = "completed"
         return batch
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
 
 def _part(kind: str, body: bytes) -> bytes:
     """The file of a form."""
-    head = f"Content-Type: {kind}\r\n\r\n".encode()
-    form = email.message_from_bytes(head + body, policy=email.policy.HTTP)
-    (part,) = [part for part in form.iter_parts() if part.get_filename()]  # type: ignore[attr-defined]
-    return bytes(part.get_payload(decode=True))
+    boundary = b"--" + kind.partition("boundary=")[2].encode()
+    (part,) = [part for part in body.split(boundary) if b"filename=" in part]
+    return part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
 
 
 @contextmanager
-def batch_server(reply: Reply = verdicts) -> Iterator[BatchServer]:
-    server = BatchServer(reply)
+def batch_server() -> Iterator[BatchServer]:
+    server = BatchServer()
     try:
         yield server
     finally:
-        server.close()
+        server._server.shutdown()
+        server._server.server_close()

@@ -14,31 +14,18 @@ import pytest
 from ragtrace.base.rows import Row
 from ragtrace.batch.rescore.cost_estimate import estimate_cost
 from ragtrace.batch.rescore.job import load_suite
-from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
-from ragtrace.evaluate.judge import use_judge
 from ragtrace.plugins import builtin_names, load
 from ragtrace.records import Document
 from ragtrace.settings import load as load_settings
 from tests.chatlogs.evaluations import fill, made
 from tests.judge import server as s
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
+from tests.rescore.test_rescore_store import rescore
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
 GOOD = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}')
-SETTINGS = {"MODEL": "openai/x", "RETRIES": "0"}
-
-
-@pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in list(os.environ):
-        if name.endswith("_API_KEY") or (name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES"):
-            monkeypatch.delenv(name)
-    for name, value in SETTINGS.items():
-        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
-    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
-    yield
-    use_judge(None)
+pytestmark = pytest.mark.usefixtures("judge_settings")
 
 
 @pytest.fixture
@@ -51,31 +38,27 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.server
 def test_money_needs_an_agreement(store_url: str, judge: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal and without --yes a judge that costs money is not asked; with --yes it is asked as often as
-    the command said."""
+    """Without a terminal a judge that costs money is asked with --yes alone, as often as the command said."""
     fill(store_url, 6)
-    command = ["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]
-    assert main(command) == 2
+    assert rescore(store_url, "sexism") == 2
     messages = capsys.readouterr().err
     assert "the judge openai/x: about 6 calls, 0.00" in messages
     assert "add --yes to agree" in messages.splitlines()[-1]
     assert len(judge.requests) == 0
-    assert main([*command, "--yes"]) == 0
+    assert rescore(store_url, "sexism", "--yes") == 0
     assert len(judge.requests) == 6
 
 
 @pytest.mark.server
 def test_a_judge_that_may_be_asked_needs_an_agreement(store_url: str, judge: Any) -> None:
-    """An evaluator that asks the judge about doubtful answers alone needs the agreement also where none of the sample
-    is doubtful."""
+    """A judge of doubtful answers needs the agreement also where none of the sample is doubtful."""
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install 'ragtrace-otel[models]'")
     store = open_store(store_url)
     chunk = Document("d0", "The pump is covered for 24 months.")
     store.write([made(n, documents=(chunk,), answer="The pump is covered for 24 months.") for n in range(2)])
     store.close()
-    command = ["rescore", "--store", store_url, "--evaluators", "faithfulness_cascade", "--jobs", "1"]
-    assert main(command) == 2
-    assert main([*command, "--yes"]) == 0
+    assert rescore(store_url, "faithfulness_cascade") == 2
+    assert rescore(store_url, "faithfulness_cascade", "--yes") == 0
     assert len(judge.requests) == 0
 
 
@@ -86,7 +69,7 @@ def test_a_judge_without_a_price_needs_no_agreement(
     """A server of one's own that costs nothing is asked at once."""
     fill(store_url, 3)
     monkeypatch.setenv("RAGTRACE_MODEL_PRICES", f"{os.environ['RAGTRACE_JUDGE_MODEL']}=0/0")
-    assert main(["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1"]) == 0
+    assert rescore(store_url, "sexism") == 0
     assert len(judge.requests) == 3
 
 
@@ -97,29 +80,26 @@ def test_a_budget_that_is_too_small_is_said(
     """A run that costs more than the hour's budget says so; what the budget has no room for is evaluated later."""
     fill(store_url, 12)
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.003")
-    command = ["rescore", "--store", store_url, "--evaluators", "sexism", "--jobs", "1", "--yes"]
     monkeypatch.setenv("RAGTRACE_JUDGE_CONCURRENCY", "1")
-    main(command)
+    rescore(store_url, "sexism", "--yes")
     messages = capsys.readouterr().err
     assert "that is more than judge_budget_hour: what it has no room for fails" in messages
     failed = int(re.search(r"(\d+) evaluations failed", messages)[1])  # type: ignore[index]  # the line is there
     assert failed == 12 - len(judge.requests)
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "1")
-    assert main(command) == 0
+    assert rescore(store_url, "sexism", "--yes") == 0
     assert len(judge.requests) == 12
 
 
 @pytest.mark.server
 @pytest.mark.process
-@pytest.mark.parametrize(("reply", "code", "requests"), [("y\n", 0, 2), ("n\n", 2, 0), ("\n", 2, 0)])
+@pytest.mark.parametrize(("reply", "code", "requests"), [("y\n", 0, 2), ("\n", 2, 0)])
 def test_a_terminal_is_asked(reply: str, code: int, requests: int, tmp_path: Path, judge: Any) -> None:
     """In a terminal the command asks before it spends; anything but yes ends it with nothing evaluated."""
     fill(str(tmp_path / "s.db"), 2)
     command = ragtrace("rescore", "--store", "s.db", "--evaluators", "sexism", "--jobs", "1")
-    judge_settings = {
-        name: value for name, value in os.environ.items() if name.startswith(("RAGTRACE_JUDGE_", "RAGTRACE_MODEL_"))
-    }
-    variables = {"PYTHONPATH": os.pathsep.join(sys.path), **judge_settings}
+    own = {name: value for name, value in os.environ.items() if name.startswith(("RAGTRACE_JUDGE_", "RAGTRACE_MODEL_"))}
+    variables = {"PYTHONPATH": os.pathsep.join(sys.path), **own}
     result, printed = in_terminal(command, tmp_path, 160, variables, typed=reply)
     assert result == code, printed
     assert "go on? [y/N]" in printed
@@ -128,8 +108,7 @@ def test_a_terminal_is_asked(reply: str, code: int, requests: int, tmp_path: Pat
 
 
 def test_every_judge_can_be_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For each evaluator that asks the judge, calls and dollars are estimated without a request: its imagined replies
-    are valid, so that it asks all its questions."""
+    """Calls and dollars are estimated without a request, with imagined replies that are valid."""
     monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", "http://127.0.0.1:9")
     monkeypatch.setenv("RAGTRACE_JUDGE_PROMPT", "Is {actual_answer} right?")
     chunks = tuple(Document(f"d{n}", f"Pump {n} is covered for {n + 12} months.") for n in range(3))

@@ -12,15 +12,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import select
 
-from ragtrace.console.chatlogs.schema import scores, traces
-from ragtrace.console.chatlogs.store import open_store
 from tests.chatlogs.evaluations import fill
 from tests.ports import free_port
+from tests.rescore.test_rescore_store import _rows
 
 GOLDEN = Path(__file__).parent / "golden"
 BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
@@ -53,44 +50,26 @@ def cluster() -> Iterator[str]:
         head.wait(60)
 
 
-def _rows(url: str) -> list[tuple[Any, ...]]:
-    """All scores: trace, evaluator, version, value, label, probability."""
-    store = open_store(url)
-    columns = (scores.c.evaluator, scores.c.version, scores.c.value, scores.c.label, scores.c.probability)
-    query = select(traces.c.trace_id, *columns).join(scores, scores.c.trace == traces.c.id)
-    with store.reading() as connection:
-        rows = sorted(map(tuple, connection.execute(query)))
-    store.close()
-    return rows
-
-
-def _rescore(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ragtrace", "rescore", *arguments],
-        cwd=folder,
-        env=_environment(**environment),
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+def _rescore(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
+    """What the command writes on standard error; it ends with this code."""
+    command = [sys.executable, "-m", "ragtrace", "rescore", *arguments]
+    own = _environment(**environment)
+    run = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=250, check=False)
+    assert run.returncode == code, run.stderr
+    return run.stderr
 
 
 def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str, tmp_path: Path) -> None:
-    """The logs of a store get on Ray what local processes give them; a log is evaluated only by those
-    that have not scored it."""
+    """Logs get on Ray what local processes give them, from those evaluators alone that have not scored them."""
     fill(store_url, 60)
     until = "2025-10-09T08:53:50"
-    run = _rescore(tmp_path, "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--until", until)
-    assert run.returncode == 0, run.stderr
+    _rescore(tmp_path, "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--until", until)
     command = ["--store", store_url, "--evaluators", f"{BRIEF},{FRAGILE}", "--ray", cluster]
-    run = _rescore(tmp_path, *command, "--out", "scores.jsonl")
-    assert run.returncode == 0, run.stderr
-    assert "Ray: 2 workers on 1 machines" in run.stderr
-    assert "90 evaluations of 60 logs are to be done, 30 are there" in run.stderr
+    messages = _rescore(tmp_path, *command, "--out", "scores.jsonl")
+    assert "Ray: 2 workers on 1 machines" in messages
+    assert "90 evaluations of 60 logs are to be done, 30 are there" in messages
     fill(str(tmp_path / "local.db"), 60)
-    run = _rescore(tmp_path, "--store", "local.db", "--evaluators", f"{BRIEF},{FRAGILE}", "--out", "local.jsonl")
-    assert run.returncode == 0, run.stderr
+    _rescore(tmp_path, "--store", "local.db", "--evaluators", f"{BRIEF},{FRAGILE}", "--out", "local.jsonl")
     assert _rows(store_url) == _rows(str(tmp_path / "local.db"))
     lines = [sorted((tmp_path / name).read_text().splitlines()) for name in ("scores.jsonl", "local.jsonl")]
     assert lines[0] == lines[1]
@@ -98,15 +77,11 @@ def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str,
 
 def test_a_file_has_the_scores_of_local_processes(cluster: str, tmp_path: Path) -> None:
     """The requests of a file get on Ray what local processes give them: as Parquet and in a store."""
-    parquet = pytest.importorskip(
-        "pyarrow.parquet", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'"
-    )
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install 'ragtrace-otel[eval]'")
     command = [str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", f"{BRIEF},{FRAGILE}"]
     for name, more in (("local", ["--jobs", "1"]), ("ray", ["--ray", cluster])):
-        run = _rescore(tmp_path, *command, *more, "--out", f"{name}.parquet")
-        assert run.returncode == 0, run.stderr
-        run = _rescore(tmp_path, *command, *more, "--store", f"{name}.db")
-        assert run.returncode == 0, run.stderr
+        _rescore(tmp_path, *command, *more, "--out", f"{name}.parquet")
+        _rescore(tmp_path, *command, *more, "--store", f"{name}.db")
     tables = [parquet.read_table(tmp_path / f"{name}.parquet") for name in ("ray", "local")]
     assert tables[0].equals(tables[1])
     assert _rows(str(tmp_path / "ray.db")) == _rows(str(tmp_path / "local.db"))
@@ -130,28 +105,22 @@ def _is_working(pid: int) -> bool:
 
 
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
-    """Killed twice at random points and started again, a run on Ray leaves the store of an uninterrupted one, less than
-    2 % of the evaluations were done twice for each kill, and none of its workers lives on."""
+    """The store is that of a run that was not killed, each kill repeats less than 2 %, and no worker lives on."""
     count, kills = 1_000, 2
     calls = tmp_path / "calls.txt"
     calls.touch()
     for name in ("once.db", "killed.db"):
         fill(str(tmp_path / name), count)
-    run = _rescore(tmp_path, "--store", "once.db", "--evaluators", SLOW, "--jobs", "1", RESCORE_CALLS=str(calls))
-    assert run.returncode == 0, run.stderr
+    _rescore(tmp_path, "--store", "once.db", "--evaluators", SLOW, "--jobs", "1", RESCORE_CALLS=str(calls))
     calls.write_text("")
     chance = random.Random()
     processes: set[int] = set()
-    command = [
-        sys.executable, "-m", "ragtrace", "rescore", "--store", "killed.db", "--evaluators", SLOW, "--ray", "--jobs",
-        "2",
-    ]  # fmt: skip
+    command = [sys.executable, "-m", "ragtrace", "rescore", "--store", "killed.db", "--evaluators", SLOW]
+    command += ["--ray", "--jobs", "2"]
 
     def start() -> subprocess.Popen[bytes]:
-        environment = _environment(RESCORE_CALLS=str(calls))
-        return subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        own, quiet = _environment(RESCORE_CALLS=str(calls)), subprocess.DEVNULL
+        return subprocess.Popen(command, cwd=tmp_path, env=own, stdout=quiet, stderr=quiet)
 
     for i in range(kills):
         process = start()
@@ -174,12 +143,10 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) -> None:
-    """A log that kills each worker that evaluates it is tried four times, not for ever: the run ends in one line with
-    the exit code 2, and what was stored before stays."""
+    """A log that kills its worker is tried four times; then the run ends in one line with the exit code 2."""
     fill(str(tmp_path / "s.db"), 30)
-    run = _rescore(tmp_path, "--store", "s.db", "--evaluators", DEADLY, "--since", "2025-10-09", "--ray", cluster)
-    assert run.returncode == 2, run.stderr
-    assert "Ray's workers failed" in run.stderr.splitlines()[-1]
+    command = ["--store", "s.db", "--evaluators", DEADLY, "--since", "2025-10-09", "--ray", cluster]
+    assert "Ray's workers failed" in _rescore(tmp_path, *command, code=2).splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -193,9 +160,7 @@ def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) 
 def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tmp_path: Path) -> None:
     """An invalid address, or one at which nothing listens, gives one line that says what to do."""
     fill(str(tmp_path / "s.db"), 3)
-    run = _rescore(tmp_path, "--store", "s.db", "--evaluators", BRIEF, "--ray", address)
-    assert run.returncode == 2
-    [line] = run.stderr.splitlines()
+    [line] = _rescore(tmp_path, "--store", "s.db", "--evaluators", BRIEF, "--ray", address, code=2).splitlines()
     assert message in line
     assert _rows(str(tmp_path / "s.db")) == []
 
@@ -204,6 +169,5 @@ def test_a_cluster_that_wants_another_token_is_one_line(cluster: str, tmp_path: 
     """A cluster that refuses the token gives one line that says what to do."""
     fill(str(tmp_path / "s.db"), 3)
     command = ["--store", "s.db", "--evaluators", BRIEF, "--ray", cluster]
-    run = _rescore(tmp_path, *command, RAY_AUTH_TOKEN=secrets.token_hex(32))
-    assert run.returncode == 2
-    assert "RAY_AUTH_TOKEN" in run.stderr.splitlines()[-1]
+    messages = _rescore(tmp_path, *command, code=2, RAY_AUTH_TOKEN=secrets.token_hex(32))
+    assert "RAY_AUTH_TOKEN" in messages.splitlines()[-1]

@@ -28,7 +28,6 @@ from ragtrace.capture.spans.assembly import traces_of
 from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
-from ragtrace.errors import DataError
 from ragtrace.records import Trace
 from ragtrace_otlp.jsonl import span_as_dict
 from tests.spans.golden_spans import golden_spans
@@ -38,14 +37,6 @@ GOLDEN = Path(__file__).parent / "golden"
 BRIEF, SLOW, FRAGILE = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile"))
 OWN = "039dcf5b468487444bc5342a68a33050"
 """The request that MLflow's own tracing recorded."""
-
-
-@pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES":
-            monkeypatch.delenv(name)
-    seen_context._chunks.clear()  # the session's first turn
 
 
 def _spans() -> list[SpanRecord]:
@@ -89,19 +80,15 @@ def test_exports_give_the_same_requests(name: str) -> None:
 def test_mlflows_own_spans_are_requests(name: str) -> None:
     """A request that MLflow's decorators traced has its question, its chunks and its answer."""
     [row] = [row for row in _read(GOLDEN / name).rows if row.id.startswith(OWN)]
-    assert (row.trace.query, row.trace.answer) == (
-        "How long is the pump covered?",
-        "The pump is covered for 24 months.",
-    )
-    assert [(d.id, d.content) for d in row.trace.documents] == [
-        ("d0", "The pump is covered for 24 months from delivery.")
-    ]
+    assert row.trace.query == "How long is the pump covered?"
+    assert row.trace.answer == "The pump is covered for 24 months."
+    [document] = row.trace.documents
+    assert (document.id, document.content) == ("d0", "The pump is covered for 24 months from delivery.")
 
 
 @pytest.mark.parametrize("form", ["one object", "indented", "lines", "array", "gzip"])
 def test_otlp_in_json(form: str, tmp_path: Path) -> None:
-    """OTLP in JSON gives the same requests as one object, over several lines, as lines (as the Collector's file
-    exporter writes them, with a request's spans in several of them), as an array, and gzipped."""
+    """Each form gives the same requests; the Collector's file exporter writes lines, each with a part of a request."""
     spans = _spans()
     expected = [_facts(trace) for trace in traces_of(spans)]
     seen_context._chunks.clear()
@@ -117,35 +104,22 @@ def test_otlp_in_json(form: str, tmp_path: Path) -> None:
 
 
 def test_ragtraces_own_span_file(tmp_path: Path) -> None:
-    """The spans_file of ragtrace.init gives all its requests, which nothing has sampled; where those that were not
-    sampled are taken out, the others have the probability of their sampling. Evaluations in it are no requests."""
+    """All requests have probability 1; where those not sampled are taken out, the others have their sampling's."""
     path = tmp_path / "spans.jsonl"
-    runtime = ragtrace.init(
-        app="shop",
-        spans_file=str(path),
-        capture_content="true",
-        evaluators=[BRIEF],
-        workers=0,
-        sample=0.5,
-        sample_per_second=0.0,
-        frameworks=(),
-    )
+    sampling = {"evaluators": [BRIEF], "workers": 0, "sample": 0.5, "sample_per_second": 0.0}
+    runtime = ragtrace.init(app="shop", spans_file=str(path), capture_content="true", frameworks=(), **sampling)
     for n in range(20):
         with ragtrace.request(f"question {n}", session_id=f"s{n}") as request:
             request.retrieved([{"id": f"d{n}", "content": f"chunk {n}"}])
             request.answered(f"answer {n}")
     ragtrace.flush(30)
     runtime.close()
-    logs = _read(path)
-    rows = sorted(logs.rows, key=lambda row: row.trace.started)
-    assert [(row.trace.query, row.trace.answer) for row in rows] == [
-        (f"question {n}", f"answer {n}") for n in range(20)
-    ]
-    assert [[(d.id, d.content) for d in row.trace.documents] for row in rows] == [
-        [(f"d{n}", f"chunk {n}")] for n in range(20)
-    ]
-    assert {row.trace.sampling_probability for row in rows} == {1.0}
-    assert {row.trace.facts.app for row in rows} == {"shop"}
+    rows = sorted(_read(path).rows, key=lambda row: row.trace.started)
+    assert len(rows) == 20
+    for n, trace in enumerate(row.trace for row in rows):
+        assert (trace.query, trace.answer) == (f"question {n}", f"answer {n}")
+        assert [(d.id, d.content) for d in trace.documents] == [(f"d{n}", f"chunk {n}")]
+        assert (trace.sampling_probability, trace.facts.app) == (1.0, "shop")
 
     lines = path.read_text().splitlines()
     left_out = {span["trace_id"] for span in map(json.loads, lines) if span["attributes"].get(semconv.SAMPLED) is False}
@@ -156,8 +130,7 @@ def test_ragtraces_own_span_file(tmp_path: Path) -> None:
 
 
 def test_the_scores_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line of JSON for each request, with its ids and the fields of each score; without --out on standard
-    output."""
+    """One line of JSON for each request, with its ids and its scores; without --out on standard output."""
     arguments = ["rescore", str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", f"{BRIEF},{FRAGILE}", "--jobs", "1"]
     assert main([*arguments, "--out", str(tmp_path / "scores.jsonl")]) == 0
     printed = capsys.readouterr()
@@ -166,17 +139,15 @@ def test_the_scores_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     lines = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == [f"{line['trace_id']}-{line['span_id']}" for line in lines]
     assert lines[-1]["trace_id"] == OWN
-    assert lines[-1]["scores"]["brief"] == {
-        **{"value": 0.25, "label": "fail", "explanation": None, "error": None, "version": "2", "method": "code"}
-    }
+    expected = {"value": 0.25, "label": "fail", "explanation": None, "error": None, "version": "2", "method": "code"}
+    assert lines[-1]["scores"]["brief"] == expected
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scores.jsonl"]
     assert main(arguments) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == lines
 
 
 def test_the_requests_of_a_file_join_a_store(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --store the requests are stored with their scores; what is stored is not evaluated again, and other
-    evaluators add to it."""
+    """Requests are stored with their scores, not evaluated again, and other evaluators add to them."""
     open_store(store_url).close()
     arguments = ["rescore", str(GOLDEN / "phoenix-spans.json"), "--store", store_url, "--jobs", "1", "--evaluators"]
     assert main([*arguments, BRIEF]) == 0
@@ -188,13 +159,9 @@ def test_the_requests_of_a_file_join_a_store(store_url: str, capsys: pytest.Capt
     for trace in traces_of(_spans()):
         log = store.get(f"{trace.trace_id:032x}")
         assert log is not None
-        assert _facts(replace(log.trace, facts=replace(log.trace.facts))) == _facts(trace)
+        assert _facts(log.trace) == _facts(trace)
         assert [(score.name, score.version) for _, score in log.history] == [("brief", "2"), ("fragile", "1")]
     store.close()
-
-
-def _line(**fields: Any) -> str:
-    return json.dumps(fields)
 
 
 GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
@@ -204,32 +171,40 @@ GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
     ("content", "message"),
     [
         ("", "is empty: it holds no spans"),
-        ("\n \n", "is empty: it holds no spans"),
         ("[]", "line 1: the line is not an object"),
         ('{"resourceSpans": []}', "is empty: it holds no spans"),
         ('{"a": 1}', "line 1: the object has the fields a; expected ragtrace's spans_file, OTLP in JSON, Phoenix's"),
-        (_line(a=1) + "\n" + _line(b=1), "is not ragtrace's spans_file, OTLP in JSON, Phoenix's spans"),
+        ('{"a": 1}\n{"b": 1}', "is not ragtrace's spans_file, OTLP in JSON, Phoenix's spans"),
         ("not JSON", "line 1: the line is not JSON: Expecting value"),
         ('{"resourceSpans": [{"scopeSpans": 3}]}', "line 1: the body is no ExportTraceServiceRequest in JSON"),
         ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}', "line 1: a span has no valid trace id"),
-        (
-            '{"resourceSpans": [{"\\ud800": 1}]}',
-            "line 1: the body is no ExportTraceServiceRequest in JSON (SystemError",
-        ),
-        (_line(span_kind="CHAIN", context={"span_id": "a1"}, name="x"), "line 1: there is no 'trace_id'"),
-        (_line(spans=[{"name": "x", "trace_id": "??", "span_id": "a"}]), "line 1: the id '??' is neither base64 nor"),
+        ('{"resourceSpans":[{"\\ud800": 1}]}', "line 1: the body is no ExportTraceServiceRequest in JSON (SystemError"),
+        ('{"span_kind": "CHAIN", "context": {"span_id": "a1"}, "name": "x"}', "line 1: there is no 'trace_id'"),
+        ('{"spans": [{"name": "x", "trace_id": "??", "span_id": "a"}]}', "line 1: the id '??' is neither base64 nor"),
         (json.dumps(_otlp([replace(_spans()[0], attributes={}, parent_id=None)])), "none of its 1 spans belongs to a"),
     ],
 )
 def test_files_that_hold_no_request(
-    content: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An empty file, an unknown format, damaged lines and spans of something else are one line and the exit code 2."""
-    path = tmp_path / "spans.jsonl"
-    path.write_text(content)
-    assert main(["rescore", str(path), "--evaluators", BRIEF]) == 2
+    Path("spans.jsonl").write_text(content)
+    assert main(["rescore", "spans.jsonl", "--evaluators", BRIEF]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_options_that_do_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files that cannot be read or written, and options that contradict each other, end with 2."""
+    Path("spans.jsonl").write_text(GOOD)
+    for arguments, message in (
+        (["absent.jsonl"], "absent.jsonl cannot be read"),
+        (["."], ". is a folder: give a file of spans"),
+        (["spans.jsonl", "--out", "no/such/folder/a.parquet"], "cannot be written"),
+        (["spans.jsonl", "--out", "no/such/folder/a"], "cannot be written"),
+    ):
+        assert main(["rescore", *arguments, "--evaluators", BRIEF, "--jobs", "1"]) == 2
+        assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,54 +214,23 @@ def test_lines_that_cannot_be_read_are_left_out(tmp_path: Path, capsys: pytest.C
     assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1"]) == 1
     errors = capsys.readouterr().err
     assert "spans.jsonl, line 2: the object has the fields a; expected" in errors
-    assert "spans.jsonl, line 3: " in errors
-    assert "spans.jsonl, line 4: " in errors
+    assert "spans.jsonl, line 3: " in errors and "spans.jsonl, line 4: " in errors  # noqa: PT018
     assert "1 logs were evaluated and written, 3 unreadable lines were left out" in errors
 
 
 def test_requests_without_texts_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Requests whose spans carry no content cannot be evaluated; those outside of the period or of another application
-    are not selected. Both are counted."""
+    """Requests without content, and those of another application or period, are not evaluated, but counted."""
     kinds = ("openinference.span.kind", "llm.token_count.completion")
-    bare = [
-        replace(span, attributes={key: value for key, value in span.attributes.items() if key in kinds}, events=())
-        for span in golden_spans("langchain-openinference")["chain"]
-    ]
+    bare = []
+    for span in golden_spans("langchain-openinference")["chain"]:
+        kept = {key: value for key, value in span.attributes.items() if key in kinds}
+        bare.append(replace(span, attributes=kept, events=()))
     path = tmp_path / "spans.jsonl"
     path.write_text(json.dumps(_otlp(bare)))
     assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1"]) == 0
     assert "1 requests, 1 without texts" in capsys.readouterr().err
     assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1", "--app", "lab"]) == 0
     assert "1 requests, 1 not selected" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["absent.jsonl"], "absent.jsonl cannot be read"),
-        (["."], ". is a folder: give a file of spans"),
-        (["spans.jsonl", "--out", "no/such/folder/a.parquet"], "cannot be written"),
-        (["spans.jsonl", "--out", "no/such/folder/a"], "cannot be written"),
-    ],
-)
-def test_options_that_do_not_fit(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Files that cannot be read or written, and options that contradict each other, end with 2."""
-    monkeypatch.chdir(tmp_path)
-    Path("spans.jsonl").write_text(GOOD)
-    assert main(["rescore", *arguments, "--evaluators", BRIEF, "--jobs", "1"]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_a_directory_raises(tmp_path: Path) -> None:
-    """`read_file_logs` raises DataError for what is no file."""
-    with pytest.raises(DataError, match="is a folder"):
-        _read(tmp_path)
 
 
 @pytest.mark.process
@@ -322,21 +266,15 @@ def test_a_killed_run_over_a_file_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace_state", "settings", "probability"),
-    [
-        ("ot=th:c", {}, 0.25),
-        ("vendor=1,ot=th:8", {"RAGTRACE_HEAD_SAMPLE": "0.1"}, 0.5),
-        ("", {"RAGTRACE_HEAD_SAMPLE": "0.1"}, 0.1),
-        ("", {}, 1.0),
-    ],
+    ("trace_state", "head_sample", "probability"),
+    [("ot=th:c", "", 0.25), ("vendor=1,ot=th:8", "0.1", 0.5), ("", "0.1", 0.1), ("", "", 1.0)],
 )
 def test_scores_have_the_probability_of_a_head_sampler(
-    trace_state: str, settings: dict[str, str], probability: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trace_state: str, head_sample: str, probability: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The threshold in the tracestate of a file's spans, or else head_sample, is the sampling probability of the
-    scores; what a request's root says of its own sampling counts before both."""
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
+    """What the root says of its sampling counts before the tracestate's threshold, and that before head_sample."""
+    if head_sample:
+        monkeypatch.setenv("RAGTRACE_HEAD_SAMPLE", head_sample)
     highest_r = (1 << 56) - 1
     spans = [replace(s, trace_id=s.trace_id | highest_r) for s in golden_spans("langchain-openinference")["chain"]]
     stated = [replace(s, trace_id=s.trace_id ^ (1 << 100)) for s in spans]
@@ -360,10 +298,10 @@ def test_the_tracestate_in_ragtraces_own_span_file() -> None:
 
 
 def test_otlp_in_parquet(tmp_path: Path) -> None:
-    """A column `otlp` of Parquet with OTLP in protobuf or in JSON gives the same requests; a line with other bytes is
-    an error with its number."""
+    """A column `otlp` in protobuf or JSON gives the same requests; other bytes are an error with the line's number."""
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
     spans = _spans()
     expected = [_facts(trace) for trace in traces_of(spans)]
     parts = [spans[i : i + 4] for i in range(0, len(spans), 4)]

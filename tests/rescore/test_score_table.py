@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,35 +11,29 @@ import pytest
 
 from ragtrace.batch.rescore.score_table import COLUMNS
 from ragtrace.cli import main
-from ragtrace.console.chatlogs.store import open_store
 from ragtrace.records import Facts, Score
-from tests.chatlogs.evaluations import made
+from tests.chatlogs.evaluations import fill
 
 GOLDEN = Path(__file__).parent / "golden"
 BRIEF, FRAGILE = "tests.rescore.checks:brief", "tests.rescore.checks:fragile"
 
 
 def _table(path: Path) -> list[dict[str, Any]]:
-    parquet = pytest.importorskip(
-        "pyarrow.parquet", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'"
-    )
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install 'ragtrace-otel[eval]'")
     table = parquet.read_table(path)
     assert {field.name: str(field.type).replace("double", "float64") for field in table.schema} == dict(COLUMNS)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 
 
-def test_the_scores_of_a_file_as_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scores_of_a_file_as_parquet(tmp_path: Path) -> None:
     """One line for each score, failures included, with the ids of the request, and no text."""
     out = tmp_path / "scores.parquet"
     command = ["rescore", str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", f"{BRIEF},{FRAGILE}", "--jobs", "1"]
     assert main([*command, "--out", str(out)]) == 0
     rows = _table(out)
-    assert [(row["trace_id"][:4], row["evaluator"], row["value"]) for row in rows] == [
-        (start, name, value)
-        for start in ("e498", "5854", "039d")
-        for name, value in (("brief", 0.25), ("fragile", 1.0))
-    ]
+    assert [row["trace_id"][:4] for row in rows] == ["e498", "e498", "5854", "5854", "039d", "039d"]
+    assert [(row["evaluator"], row["value"]) for row in rows] == [("brief", 0.25), ("fragile", 1.0)] * 3
     assert rows[0]["span_id"] == "dc2244b7c9c3c225"
     assert rows[0]["started"] == pytest.approx(1795338572.65216)
     assert (rows[0]["version"], rows[0]["label"], rows[0]["model"]) == ("2", "fail", "gpt-4o-mini")
@@ -47,15 +42,11 @@ def test_the_scores_of_a_file_as_parquet(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", ["scores.parquet", "scores.jsonl", "-"])
 def test_the_scores_of_a_store_as_a_table(
-    name: str, store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, store_url: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All scores of these evaluators in their versions, those of earlier runs too, the newest log first: a second call
-    evaluates nothing and writes the same table."""
-    monkeypatch.chdir(tmp_path)
-    store = open_store(store_url)
-    facts = Facts(app="shop", model="m1")
-    store.write([made(n, Score("brief", 1.0, version="1"), facts=facts, sampling_probability=0.5) for n in range(3)])
-    store.close()
+    """All scores of the store, the newest log first; a second call evaluates nothing and writes the same."""
+    own: dict[str, Any] = {"facts": Facts(app="shop", model="m1"), "sampling_probability": 0.5}
+    fill(store_url, 3, Score("brief", 1.0, version="1"), **own)
     command = ["rescore", "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--out", name]
     tables = []
     for _ in range(2):
@@ -79,8 +70,8 @@ def test_parquet_without_pyarrow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without pyarrow the command says what to install before anything is evaluated."""
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
     command = ["rescore", str(GOLDEN / "mlflow-traces.jsonl"), "--evaluators", BRIEF]
     assert main([*command, "--out", str(tmp_path / "a.parquet")]) == 2
     [line] = capsys.readouterr().err.splitlines()

@@ -28,8 +28,7 @@ def _fill(url: str, *versions: tuple[str, list[float]], label: str | None = "") 
 
 
 def test_two_versions_are_compared_pair_by_pair(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Values and verdicts with paired intervals, the sentence of the console's comparison, and the logs that changed,
-    those that changed most first."""
+    """Paired intervals, the sentence of the console, and the logs that changed, those that changed most first."""
     before = [0.9] * 60
     after = [0.9 - (0.6 + n / 50 if n < 15 else 0) for n in range(60)]
     _fill(store_url, ("1", before), ("2", after))
@@ -55,9 +54,8 @@ def test_values_without_verdicts_are_compared(store_url: str, capsys: pytest.Cap
     _fill(store_url, ("1", [0.5] * 20), ("2", [0.5] * 19 + [0.6]), label=None)
     assert main(["compare", "--store", store_url, "--evaluator", "brief"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert any(
-        line.startswith("brief 20 0.500 0.505 +0.005") and line.endswith("no difference shown") for line in lines
-    )
+    [line] = [line for line in lines if line.startswith("brief 20 0.500 0.505 +0.005")]
+    assert line.endswith("no difference shown")
     assert lines[-2] == "logs whose value changed most:"
     assert lines[-1].endswith("0.500 → 0.600")
 

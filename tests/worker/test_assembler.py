@@ -15,31 +15,17 @@ from ragtrace.worker.open_traces import OpenTrace, OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.worker_settings import WorkerSettings
+from tests.worker.running import root, scope, wait_for
 
 SETTINGS = WorkerSettings(source="nats://broker")
 
 
-def piece(span_id: bytes, **attributes: str) -> SpanGroup:
+def piece(number: int, sender: str = "") -> SpanGroup:
     """A trace of one span, as it arrives."""
     request = ExportTraceServiceRequest()
-    scope = request.resource_spans.add().scope_spans.add()
-    scope.scope.name = "openinference.instrumentation.langchain"
-    span = scope.spans.add(
-        trace_id=b"t" * 16, span_id=span_id, name="chain", start_time_unix_nano=1, end_time_unix_nano=2
-    )
-    texts = {"openinference.span.kind": "CHAIN", "input.value": "q", "output.value": "a", **attributes}
-    for key, value in texts.items():
-        attribute = span.attributes.add(key=key)
-        attribute.value.string_value = value
+    root(scope(request), 7, number).attributes.add(key="sender").value.string_value = sender
     (group,) = divide(request).pieces
     return group
-
-
-def whole(group: SpanGroup) -> OpenTrace:
-    now = time.monotonic()
-    trace = OpenTrace(group.trace_id, now, now, "sender", [group.payload], [0])
-    trace.span_ids, trace.spans = set(group.span_ids), 1
-    return trace
 
 
 def test_one_request_in_two_messages_lets_both_go() -> None:
@@ -47,13 +33,13 @@ def test_one_request_in_two_messages_lets_both_go() -> None:
     ended: list[EndedTrace] = []
     assembler = Assembler(SETTINGS, OpenTraces(SETTINGS), SpanCounts(), Sanitizer(), ended.append)
     pipeline = Pipeline([], sinks=[assembler])
-    for number in ("1", "2"):
-        assembler.take(whole(piece(b"r" * 8, number=number)))
+    for sender in ("1", "2"):
+        group, now = piece(1, sender), time.monotonic()
+        trace = OpenTrace(group.trace_id, now, now, "sender", [group.payload], [0])
+        trace.span_ids, trace.spans = set(group.span_ids), 1
+        assembler.take(trace)
     assembler.start(pipeline)
-    until = time.monotonic() + 30
-    while len(ended) < 2 and time.monotonic() < until:
-        pipeline.flush(1)
-    assert len(ended) == 2
+    wait_for(lambda: (pipeline.flush(1), len(ended))[1], lambda count: count == 2)
     assert assembler.waiting == 0
     assert assembler.finish(keep=False, timeout=10)
     pipeline.close(5)
@@ -62,9 +48,9 @@ def test_one_request_in_two_messages_lets_both_go() -> None:
 def test_the_ids_of_late_spans_are_bounded() -> None:
     """Spans of a trace that has ended are passed on; their ids are remembered only up to a number."""
     traces = OpenTraces(SETTINGS)
-    traces.note_ended([b"t" * 16])
+    traces.note_ended([piece(1).trace_id])
     for number in range(1, open_traces._LATE_SPANS + 500):
-        late = traces.add(piece(number.to_bytes(8, "big")), "sender", time.monotonic()).late
+        late = traces.add(piece(number), "sender", time.monotonic()).late
         assert late is not None
         traces.release("sender", late.size)
-    assert len(traces._ended[b"t" * 16]) == open_traces._LATE_SPANS
+    assert len(traces._ended[piece(1).trace_id]) == open_traces._LATE_SPANS

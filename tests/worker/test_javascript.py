@@ -24,9 +24,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("protocol", ["grpc", "http/json", "http/protobuf"])
 def test_a_request_of_the_javascript_sdk_is_scored_and_sent_on(protocol: str) -> None:
-    """Each protocol of the SDK (protobuf over HTTP with gzip) brings one request with its question, chunk, answer,
-    model, tokens, session and user; its spans arrive behind the worker with the same ids and events, and its root with
-    scores."""
+    """Over each protocol a request comes with all its facts, and leaves with its ids, events and scores."""
     with running() as run:
         port = run.worker.grpc_port if protocol == "grpc" else run.worker.http_port
         environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import os
 import random
 import signal
-import sqlite3
 import threading
 import time
 import urllib.error
-from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
 from tests.otlp.receivers import Received, http_server, plain
 from tests.worker.processes import worker_process
-from tests.worker.running import post, request_of, wait_for
+from tests.worker.running import count_rows, post, request_of, wait_for
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "4"))
 """The promise is twenty: RAGTRACE_KILLS=20."""
@@ -32,19 +32,22 @@ class _Load:
 
     def __init__(self) -> None:
         self.acknowledged: set[int] = set()
-        self._next, self._lock, self._stop = 1, threading.Lock(), False
+        self._first = itertools.count(1, _TRACES)
 
-    def send(self, url: str) -> list[threading.Thread]:
-        self._stop = False
-        threads = [threading.Thread(target=self._run, args=(url,)) for _ in range(_SENDERS)]
+    @contextmanager
+    def sending(self, url: str) -> Iterator[None]:
+        stop = threading.Event()
+        threads = [threading.Thread(target=self._run, args=(url, stop)) for _ in range(_SENDERS)]
         for thread in threads:
             thread.start()
-        return threads
+        yield
+        stop.set()
+        for thread in threads:
+            thread.join()
 
-    def _run(self, url: str) -> None:
-        while not self._stop:
-            with self._lock:
-                first, self._next = self._next, self._next + _TRACES
+    def _run(self, url: str, stop: threading.Event) -> None:
+        while not stop.is_set():
+            first = next(self._first)
             traces = range(first, first + _TRACES)
             try:
                 if post(url, request_of(*traces).SerializeToString())[0] == 200:
@@ -52,11 +55,6 @@ class _Load:
             except (OSError, urllib.error.URLError):
                 return
             time.sleep(0.01)
-
-    def stop(self, threads: list[threading.Thread]) -> None:
-        self._stop = True
-        for thread in threads:
-            thread.join()
 
 
 def _scores(received: Received) -> dict[int, set[float]]:
@@ -70,30 +68,19 @@ def _scores(received: Received) -> dict[int, set[float]]:
     return scores
 
 
-@pytest.fixture
-def langfuse_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was acknowledged arrives whole with one score, also in store and backends; the buffer is empty then."""
     monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
-
-
-def _rows(buffer: Path, table: str) -> int:
-    with contextlib.closing(sqlite3.connect(buffer)) as connection:
-        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-
-@pytest.mark.usefixtures("langfuse_keys")
-def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_path: Path) -> None:
-    """Killed under load again and again: each trace that was acknowledged arrives whole behind the worker, with one
-    score; the store, Phoenix and Langfuse have this score once, and the buffer is empty in the end."""
     drawn, load, phoenix, langfuse = random.Random(7), _Load(), PhoenixApi(), LangfuseApi()
     with http_server() as (endpoint, received), serving(phoenix) as one, serving(langfuse) as other:
         settings = {"phoenix_url": one.url, "langfuse_url": other.url, "store": str(tmp_path / "logs.db")}
         for _ in range(KILLS):
-            with worker_process(tmp_path, endpoint, **settings) as (process, url):
-                threads = load.send(url)
+            with worker_process(tmp_path, endpoint, **settings) as (process, url), load.sending(url):
                 time.sleep(0.5 + drawn.random())
                 os.kill(process.pid, signal.SIGKILL)
-                load.stop(threads)
         with worker_process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: set(_scores(received)), load.acknowledged.issubset)
             process.terminate()
@@ -101,18 +88,14 @@ def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_
     scores = _scores(received)
     assert len(load.acknowledged) > KILLS * _TRACES
     assert {len(values) for values in scores.values()} == {1}
-    spans = Counter(
-        (one.trace_id, one.span_id)
-        for of_resource in received.traces.resource_spans
-        for one in of_resource.scope_spans[0].spans
-    )
-    assert len(spans) == 2 * len(scores)
+    arrived = [one for each in received.traces.resource_spans for one in each.scope_spans[0].spans]
+    assert len({(one.trace_id, one.span_id) for one in arrived}) == 2 * len(scores)
     traces = {f"{trace:032x}" for trace in scores}
     assert len(phoenix.rows) == len(traces)
     assert {row["traceId"] for row in langfuse.rows.values()} == traces
     assert len(langfuse.rows) == len(langfuse.events) == len(traces)
-    assert _rows(tmp_path / "logs.db", "traces") == _rows(tmp_path / "logs.db", "scores") == len(traces)
-    assert (_rows(tmp_path / "buffer.db", "pieces"), _rows(tmp_path / "buffer.db", "outcomes")) == (0, 0)
+    assert count_rows(tmp_path / "logs.db", "traces") == count_rows(tmp_path / "logs.db", "scores") == len(traces)
+    assert (count_rows(tmp_path / "buffer.db", "pieces"), count_rows(tmp_path / "buffer.db", "outcomes")) == (0, 0)
 
 
 def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
@@ -126,8 +109,7 @@ def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
 
 
 def test_scores_for_a_backend_that_is_away_wait_in_the_buffer(tmp_path: Path) -> None:
-    """With Phoenix away, SIGTERM ends the worker after `exit_seconds`, and the scores are in the buffer; the next
-    worker delivers each, and the buffer is empty."""
+    """SIGTERM ends the worker after `exit_seconds` all the same; the next worker delivers the scores."""
     api, buffer = PhoenixApi(), tmp_path / "buffer.db"
     with http_server() as (endpoint, received), serving(api) as server:
         settings = {"phoenix_url": server.url, "worker_exit_seconds": "2"}
@@ -137,10 +119,10 @@ def test_scores_for_a_backend_that_is_away_wait_in_the_buffer(tmp_path: Path) ->
             wait_for(lambda: len(_scores(received)), lambda count: count == 3)
             process.terminate()
             assert process.wait(30) == 0
-        assert (_rows(buffer, "pieces"), _rows(buffer, "outcomes")) == (0, 3)
+        assert (count_rows(buffer, "pieces"), count_rows(buffer, "outcomes")) == (0, 3)
         server.start()
         with worker_process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: len(api.rows), lambda count: count == 3)
             process.terminate()
             assert process.wait(30) == 0
-        assert _rows(buffer, "outcomes") == 0
+        assert count_rows(buffer, "outcomes") == 0

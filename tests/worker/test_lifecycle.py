@@ -6,9 +6,6 @@ import re
 import resource
 import sqlite3
 import time
-import urllib.error
-import urllib.request
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,16 +19,12 @@ from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from tests.otlp.receivers import http_server, plain
 from tests.worker.processes import worker_process
-from tests.worker.running import is_balanced, post, request_of, running, scope, span, wait_for
+from tests.worker.running import count_rows, is_balanced, post, request_of, root, running, scope, span, wait_for
 
 
 def _get(url: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    status, body, _ = post(url)
+    return status, body.decode()
 
 
 def test_health_readiness_and_metrics() -> None:
@@ -66,18 +59,8 @@ def test_a_worker_without_http_has_its_health_beside_its_metrics() -> None:
         assert "ragtrace_worker_open_spans" in _get(metrics)[1]
 
 
-def test_a_worker_is_ready_while_its_endpoint_is_away() -> None:
-    """Spans wait for an endpoint that does not answer: there is room, so the worker is ready and takes more."""
-    with http_server({"traces": 503}) as (url, received), running(behind=url) as run:
-        run.post(request_of(1).SerializeToString())
-        run.wait(lambda _: bool(received.requests))
-        assert _get(f"{run.url.removesuffix('/v1/traces')}/readyz")[0] == 200
-        assert run.post(request_of(2).SerializeToString())[0] == 200
-
-
 def test_a_worker_whose_disk_is_full_is_not_ready(tmp_path: Path) -> None:
-    """While the buffer cannot be written a request gets 503 with Retry-After, `/readyz` says why, and what was
-    acknowledged before leaves; when there is room again the worker is ready and takes requests."""
+    """Requests get 503, what was acknowledged leaves, `/readyz` says why; with room again all is well."""
     body = request_of(*range(1, 400)).SerializeToString()
     with http_server() as (endpoint, received), worker_process(tmp_path, endpoint) as (process, url):
         base = url.removesuffix("/v1/traces")
@@ -99,9 +82,8 @@ def test_a_full_worker_is_not_ready() -> None:
     """A worker without room says so, and is healthy all the same."""
     with running({"bytes": 1_000_000, "quiet_seconds": 600.0}) as run:
         base = run.url.removesuffix("/v1/traces")
-        message = request_of(1)
-        pair = message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="large")
-        pair.value.string_value = "x" * 1_100_000
+        message = ExportTraceServiceRequest()
+        root(scope(message), 1).attributes.add(key="large").value.string_value = "x" * 1_100_000
         assert run.post(message.SerializeToString())[0] == 200  # one that is larger than all room is taken alone
         assert (_get(f"{base}/healthz")[0], _get(f"{base}/readyz")[0]) == (200, 503)
         assert run.post(request_of(2).SerializeToString())[0] == 429
@@ -112,21 +94,18 @@ def test_a_worker_that_stops_sends_what_is_open(tmp_path: Path) -> None:
     buffer = tmp_path / "buffer.db"
     with running({"quiet_seconds": 600.0, "buffer": str(buffer)}) as run:
         message = request_of(1, 2)
-        rootless = message.resource_spans[0].scope_spans[0].spans
-        del rootless[3]  # the second root
+        del message.resource_spans[0].scope_spans[0].spans[3]  # the second root
         assert run.post(message.SerializeToString())[0] == 200
         stats = run.worker.stop(20.0)
         spans = run.received.spans()
         assert plain(spans["span 11"].attributes)["gen_ai.evaluation.kept.score"] == 1.0
         assert (set(spans), stats.open) == ({"span 11", "span 12"}, 1)
         assert is_balanced(stats)
-    with closing(sqlite3.connect(buffer)) as connection:
-        assert connection.execute("SELECT count(*) FROM pieces").fetchone() == (1,)
+    assert count_rows(buffer, "pieces") == 1
 
 
 def test_an_endpoint_that_comes_back_gets_everything_once() -> None:
-    """While the endpoint answers 503 spans wait; they leave when it answers again, with those that came late meanwhile,
-    and none is counted twice."""
+    """Spans wait while the endpoint answers 503, late ones too; then each leaves and counts once."""
     statuses = {"traces": 503}
     with http_server(statuses) as (url, received), running(behind=url) as run:
         run.post(request_of(1, 2, 3).SerializeToString())
@@ -134,7 +113,8 @@ def test_an_endpoint_that_comes_back_gets_everything_once() -> None:
         time.sleep(0.3)
         late = ExportTraceServiceRequest()
         span(scope(late), 99, 1, 11)
-        run.post(late.SerializeToString())
+        assert run.post(late.SerializeToString())[0] == 200
+        assert _get(f"{run.url.removesuffix('/v1/traces')}/readyz")[0] == 200  # there is room
         assert run.worker.stats().open == 7
         statuses.clear()
         stats = run.wait(lambda s: s.sent == 7)
@@ -144,17 +124,12 @@ def test_an_endpoint_that_comes_back_gets_everything_once() -> None:
 
 
 def test_one_worker_has_a_buffer(tmp_path: Path) -> None:
-    """A second worker with the same buffer is an error at its start: it would send what the first one holds."""
+    """A second worker with it is an error at its start; to open it as a store, or a store as it, adds no table."""
     buffer = str(tmp_path / "buffer.db")
     with running({"buffer": buffer}), pytest.raises(SettingError, match="no other worker"):
         Worker(load_worker({"http": "127.0.0.1:0", "buffer": buffer}), load({"evaluators": "groundedness_lexical"}))
-
-
-def test_a_buffer_is_no_store(tmp_path: Path) -> None:
-    """To open one as the other is an error, and adds no table."""
-    store, buffer = str(tmp_path / "store.db"), str(tmp_path / "buffer.db")
+    store = str(tmp_path / "store.db")
     open_store(store).close()
-    DiskBuffer(buffer).close()
     with pytest.raises(SettingError, match="another database"):
         DiskBuffer(store)
     with pytest.raises(SettingError, match="another database"):

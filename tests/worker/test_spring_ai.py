@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.records import Trace
 from ragtrace_otlp.wire import write_attributes
-from tests.worker.running import ANSWER, QUESTION, Running, running, scope, span, wait_for
+from tests.worker.running import ANSWER, QUESTION, Running, running, scope, span
 
 CHUNK = 'The pump is covered for 24 months, the "delivery" counts.'
 CLIENT = {
@@ -54,13 +54,9 @@ def request(run: Running, number: int, *parts: dict[str, Any], **root: Any) -> T
     message = ExportTraceServiceRequest()
     target = scope(message, "shop", "org.springframework.boot")
     for place, attributes in enumerate(({**CLIENT, **root}, ADVISOR, *parts), 1):
-        one = span(target, 100 * number + place, number, 100 * number + min(place - 1, 2) if place > 1 else 0)
-        write_attributes(one, attributes)
-    count = len(run.evaluated)
-    assert run.post(message.SerializeToString())[0] == 200
-    wait_for(lambda: len(run.evaluated), lambda n: n > count)
-    [trace] = run.evaluated[count:]
-    return trace
+        parent = 100 * number + min(place - 1, 2) if place > 1 else 0
+        write_attributes(span(target, 100 * number + place, number, parent), attributes)
+    return run.evaluate(message)
 
 
 def test_a_chat_client_is_a_request(run: Running) -> None:
@@ -79,8 +75,7 @@ def test_a_chat_client_is_a_request(run: Running) -> None:
 
 
 def test_a_request_without_contents_has_its_facts(run: Running) -> None:
-    """Current releases export no contents: the search is the question, and evaluators that need more do not run. The id
-    of all conversations without one of their own is no session."""
+    """The search is the question; the id of all conversations without one of their own is no session."""
     adding = {**STORE, "db.operation.name": "add"}
     trace = request(run, 2, adding, STORE, MODEL, **{"spring.ai.chat.client.conversation.id": "default"})
     facts = trace.facts
@@ -90,8 +85,7 @@ def test_a_request_without_contents_has_its_facts(run: Running) -> None:
 
 
 def test_messages_in_events_are_read(run: Running) -> None:
-    """OpenTelemetry's conventions of 2024 have prompt and completion in events of the model's span, as JSON of
-    messages."""
+    """OpenTelemetry's conventions of 2024 have prompt and completion as JSON in events of the model's span."""
     message = ExportTraceServiceRequest()
     one = span(scope(message, "shop", "opentelemetry.instrumentation.anthropic"), 31, 3)
     write_attributes(one, MODEL)
@@ -101,8 +95,5 @@ def test_messages_in_events_are_read(run: Running) -> None:
     ):
         event = one.events.add(name=name, time_unix_nano=one.start_time_unix_nano)
         write_attributes(event, {key: f'[{{"role": "{role}", "content": "{content}"}}]'})
-    count = len(run.evaluated)
-    assert run.post(message.SerializeToString())[0] == 200
-    wait_for(lambda: len(run.evaluated), lambda n: n > count)
-    [trace] = run.evaluated[count:]
+    trace = run.evaluate(message)
     assert (trace.query, trace.answer) == (QUESTION, ANSWER)

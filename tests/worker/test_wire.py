@@ -7,6 +7,7 @@ import json
 import zlib
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf import json_format
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
@@ -20,34 +21,18 @@ from opentelemetry.trace import SpanKind
 
 from ragtrace_otlp.wire import write_attributes
 from tests.otlp.receivers import grpc_server, plain
-from tests.worker.running import (
-    ANSWER,
-    QUESTION,
-    Running,
-    is_balanced,
-    request_of,
-    retriever,
-    root,
-    running,
-    scope,
-    span,
-    wait_for,
-)
-
-
-def _exporter(kind: str, run: Running) -> Any:
-    if kind == "grpc":
-        return GrpcExporter(f"http://127.0.0.1:{run.worker.grpc_port}", insecure=True)
-    return HttpExporter(run.url, compression=Compression.Gzip if kind == "gzip" else Compression.NoCompression)
+from tests.worker.running import ANSWER, QUESTION, is_balanced, post, request_of, retriever, root, running, scope, span
 
 
 @pytest.mark.parametrize("kind", ["grpc", "http", "gzip"])
 def test_a_request_of_the_real_sdk_is_scored_and_sent_on(kind: str) -> None:
-    """What OpenTelemetry's SDK sends over gRPC or HTTP arrives behind the worker, with scores on its root alone and one
-    event for each score."""
+    """The root alone arrives with scores, and with an event for each of them."""
     with running() as run:
         provider = TracerProvider(resource=Resource.create({"service.name": "shop"}))
-        provider.add_span_processor(BatchSpanProcessor(_exporter(kind, run)))
+        exporter: Any = HttpExporter(run.url, compression=Compression.Gzip if kind == "gzip" else None)
+        if kind == "grpc":
+            exporter = GrpcExporter(f"http://127.0.0.1:{run.worker.grpc_port}", insecure=True)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
         tracer = provider.get_tracer("openinference.instrumentation.langchain", "1.0")
         words = {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER}
         with tracer.start_as_current_span("chain", attributes=words), tracer.start_as_current_span("inner"):
@@ -96,15 +81,12 @@ def _parts(request: Any) -> dict[bytes, tuple[bytes, bytes, bytes]]:
     for of_resource in request.resource_spans:
         for of_scope in of_resource.scope_spans:
             for each in of_scope.spans:
-                own = ("ragtrace.", "gen_ai.evaluation", "evaluations.")
-                kept = [pair for pair in each.attributes if not pair.key.startswith(own)]
-                copy = type(each).FromString(each.SerializeToString())
-                del copy.attributes[:]
-                copy.attributes.extend(kept)
-                frame = type(of_scope).FromString(of_scope.SerializeToString())
-                frame.ClearField("spans")
-                around = type(of_resource).FromString(of_resource.SerializeToString())
+                around, frame, copy = (type(m).FromString(m.SerializeToString()) for m in (of_resource, of_scope, each))
                 around.ClearField("scope_spans")
+                frame.ClearField("spans")
+                own = ("ragtrace.", "gen_ai.evaluation", "evaluations.")
+                copy.ClearField("attributes")
+                copy.attributes.extend(pair for pair in each.attributes if not pair.key.startswith(own))
                 parts[each.span_id] = tuple(m.SerializeToString(deterministic=True) for m in (around, frame, copy))
     return parts
 
@@ -128,12 +110,10 @@ def test_json_is_read_as_protobuf_is(coding: str) -> None:
     content = json_format.MessageToDict(request_of(7))
     content["comesLater"] = {"unknown": 1}
     for each in content["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        number = 71 if "parentSpanId" not in each else 72
-        each |= {"traceId": f"{7:032x}", "spanId": f"{number:016X}"}
-        if "parentSpanId" in each:
-            each["parentSpanId"] = f"{71:016x}"
-    body = json.dumps(content).encode()
-    body = {"gzip": gzip.compress, "deflate": zlib.compress, "": bytes}[coding](body)
+        number = 72 if "parentSpanId" in each else 71
+        parent = {"parentSpanId": f"{71:016x}"} if number == 72 else {}
+        each |= {"traceId": f"{7:032x}", "spanId": f"{number:016X}", **parent}
+    body = {"gzip": gzip.compress, "deflate": zlib.compress, "": bytes}[coding](json.dumps(content).encode())
     with running() as run:
         status, answer, headers = run.post(body, "application/json; charset=utf-8", Content_Encoding=coding)
         assert (status, json.loads(answer), headers["content-type"]) == (200, {}, "application/json")
@@ -142,8 +122,7 @@ def test_json_is_read_as_protobuf_is(coding: str) -> None:
 
 
 def test_spans_late_twice_out_of_order_and_from_several_services_are_one_request() -> None:
-    """The root that arrives first, its parts from another service, and what comes twice are one request; what comes
-    after its end is passed on, and evaluated no more."""
+    """Parts in any order are one request; what comes after its end is passed on, and evaluated no more."""
     first, second, third = ExportTraceServiceRequest(), ExportTraceServiceRequest(), ExportTraceServiceRequest()
     root(scope(first, "gateway"), 5)
     retriever(scope(second, "search"), 5)
@@ -173,26 +152,14 @@ def test_a_request_that_is_not_sampled_says_so() -> None:
         run.wait(lambda s: s.sent == 6)
         marks = {int.from_bytes(s.trace_id, "big"): plain(s.attributes) for s in run.sent_spans()}
         assert [marks[trace]["ragtrace.sampling.probability"] for trace in traces] == [0.25] * 6
-        kept = ["gen_ai.evaluation.kept.score" in marks[trace] for trace in traces]
-        assert kept == [False, True] * 3
-        assert {marks[traces[0]]["ragtrace.evaluation.status"], marks[traces[1]]["ragtrace.evaluation.status"]} == {
-            "sampled_out",
-            "scored",
-        }
+        assert ["gen_ai.evaluation.kept.score" in marks[trace] for trace in traces] == [False, True] * 3
+        assert [marks[trace]["ragtrace.evaluation.status"] for trace in traces] == ["sampled_out", "scored"] * 3
 
 
-def test_a_trace_without_a_request_is_passed_on_untouched() -> None:
-    """Spans of a web server and a database leave as they came, and are counted."""
-    message = ExportTraceServiceRequest()
-    target = scope(message, "shop", "opentelemetry.instrumentation.fastapi")
+def _web(target: Any) -> None:
+    target.scope.name = "opentelemetry.instrumentation.fastapi"
     span(target, 1, 3).kind = SpanKind.SERVER.value + 1
     span(target, 2, 3, 1, db_system="sqlite")
-    body = message.SerializeToString()
-    with running() as run:
-        run.post(body)
-        stats = run.wait(lambda s: s.sent == 2)
-        assert run.received.traces.SerializeToString() == body
-        assert (stats.traces, run.evaluated) == ({"no_request": 1}, [])
 
 
 def _unknown(target: Any) -> None:
@@ -213,13 +180,9 @@ def _too_many(target: Any) -> None:
     write_attributes(root(target, 3), {f"key {number}": number for number in range(6_000)})
 
 
-@pytest.mark.parametrize(
-    ("fill", "reason"),
-    [(_unknown, "no_request"), (_fragment, "no_request"), (_own, "no_request"), (_too_many, "unread")],
-)
-def test_what_is_not_understood_is_passed_on_untouched(fill: Any, reason: str) -> None:
-    """Operations and names that nobody knows, a retrieval alone, ragtrace's own spans, and a span with too many
-    attributes leave byte by byte as they came, and are counted by reason."""
+@pytest.mark.parametrize("fill", [_web, _unknown, _fragment, _own, _too_many])
+def test_what_is_not_understood_is_passed_on_untouched(fill: Any) -> None:
+    """What is no request, or too large to read, leaves byte by byte as it came, and is counted by reason."""
     message = ExportTraceServiceRequest()
     fill(scope(message))
     body = message.SerializeToString()
@@ -227,37 +190,28 @@ def test_what_is_not_understood_is_passed_on_untouched(fill: Any, reason: str) -
         run.post(body)
         stats = run.wait(lambda s: s.open == 0 and s.sent > 0)
         assert run.received.traces.SerializeToString() == body
-        assert (stats.traces, run.evaluated) == ({reason: 1}, [])
+        assert (stats.traces, run.evaluated) == ({"unread" if fill is _too_many else "no_request": 1}, [])
         assert is_balanced(stats)
 
 
 def test_sessions_of_two_services_are_apart() -> None:
-    """A turn without a retrieval gets the chunks of its session's earlier turns in its own service, and of no other
-    service that has a session of the same name."""
+    """A turn gets the chunks of its session's earlier turns in its own service alone."""
     with running() as run:
         for trace, service, retrieves in ((1, "shop", True), (2, "bank", False), (3, "shop", False)):
             message = ExportTraceServiceRequest()
             target = scope(message, service)
-            one = root(target, trace)
-            one.attributes.add(key="session.id").value.string_value = "session-1"
+            root(target, trace).attributes.add(key="session.id").value.string_value = "session-1"
             if retrieves:
                 retriever(target, trace)
-            before = len(run.evaluated)
-            run.post(message.SerializeToString())
-            wait_for(lambda: len(run.evaluated), lambda count, before=before: count > before)  # type: ignore[misc]
+            run.evaluate(message)
         assert [(t.facts.app, len(t.documents)) for t in run.evaluated] == [("shop", 1), ("bank", 0), ("shop", 1)]
 
 
 def test_other_signals_are_refused() -> None:
     """Logs and metrics get 404 over HTTP and UNIMPLEMENTED over gRPC; they are counted."""
-    import grpc
-
     with running() as run:
-        base = run.url.removesuffix("/v1/traces")
-        for path in ("/v1/logs", "/v1/metrics"):
-            from tests.worker.running import post
-
-            assert post(base + path, b"")[0] == 404
+        for name in ("logs", "metrics"):
+            assert post(run.url.replace("traces", name), b"")[0] == 404
         with grpc.insecure_channel(f"127.0.0.1:{run.worker.grpc_port}") as channel:
             call = channel.unary_unary("/opentelemetry.proto.collector.logs.v1.LogsService/Export")
             with pytest.raises(grpc.RpcError) as refused:
@@ -267,8 +221,7 @@ def test_other_signals_are_refused() -> None:
 
 
 def test_scores_have_the_probability_of_a_sampler_before_the_worker() -> None:
-    """Behind a consistent head sampler (`ot=th` on the wire) the probability is that of the lower rate; behind another
-    one, whose share is the setting `head_sample`, it is the product."""
+    """Behind a consistent head sampler (`ot=th`) the lower rate counts, behind `head_sample` the product."""
     request = ExportTraceServiceRequest()
     target = scope(request)
     for trace, state in ((1, "vendor=x,ot=th:c;rv:ffffffffffffff"), (2, "ot=rv:ffffffffffffff"), (3, "")):

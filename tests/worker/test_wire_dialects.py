@@ -18,7 +18,7 @@ from ragtrace.worker import open_traces
 from tests.spans.carried import traces_by_case
 from tests.spans.golden_spans import golden_files, golden_spans
 from tests.spans.otlp_messages import message_of
-from tests.worker.running import ANSWER, QUESTION, Running, running, wait_for
+from tests.worker.running import ANSWER, QUESTION, Running, running
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,7 @@ def _by_root(traces: list[Trace], service: str) -> list[Trace]:
     return sorted(named, key=lambda trace: (trace.trace_id, trace.span_id))
 
 
+VERCEL = json.loads((Path(__file__).parent / "golden" / "vercel-ai.json").read_text(encoding="utf-8"))
 CASES = [(name, case) for name in golden_files() for case in golden_spans(name)]
 
 
@@ -50,18 +51,12 @@ def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> N
     assert _by_root(run.evaluated[count:], service) == expected
 
 
-VERCEL = json.loads((Path(__file__).parent / "golden" / "vercel-ai.json").read_text(encoding="utf-8"))
-
-
 @pytest.mark.parametrize("case", VERCEL)
 def test_spans_of_the_vercel_ai_sdk_are_requests(case: str, run: Running) -> None:
     """Each case that OpenTelemetry's SDK for JavaScript sent for Vercel's AI SDK is one request with its facts."""
     message = json_format.ParseDict(VERCEL[case], ExportTraceServiceRequest())
     seen_context._chunks.clear()  # each case is the session's first turn
-    count = len(run.evaluated)
-    assert run.post(message.SerializeToString())[0] == 200
-    wait_for(lambda: len(run.evaluated), lambda n: n > count)
-    [trace] = run.evaluated[count:]
+    trace = run.evaluate(message)
     facts = trace.facts
     calls = 2 if case == "tool" else 1
     failed = case == "error"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import threading
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +24,7 @@ from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
 from tests.delivery.test_score_delivery import QUICK, annotation
 from tests.otlp.receivers import http_server
-from tests.worker.running import Running, request_of, running, scope, span, wait_for
+from tests.worker.running import Running, count_rows, post, request_of, running, scope, span, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +38,9 @@ def _delivered(run: Running, count: int) -> None:
     wait_for(lambda: [each.delivered for each in run.worker.runtime.deliveries.values()], lambda c: set(c) == {count})
 
 
-def _outcomes(buffer: Path) -> int:
-    with closing(sqlite3.connect(buffer)) as connection:
-        return int(connection.execute("SELECT count(*) FROM outcomes").fetchone()[0])
-
-
 @pytest.mark.parametrize("with_buffer", [False, True])
 def test_scores_reach_every_backend(with_buffer: bool, tmp_path: Path) -> None:
-    """The score of each request is an annotation in Phoenix, an assessment in MLflow and a score in Langfuse, of its
-    trace and root span, and `/metrics` counts it."""
+    """Phoenix, MLflow and Langfuse have each request's score, of its trace and root span; `/metrics` counts it."""
     phoenix, mlflow, langfuse = PhoenixApi(), MlflowApi(), LangfuseApi()
     with serving(phoenix) as first, serving(mlflow) as second, serving(langfuse) as third:
         own = {"buffer": str(tmp_path / "buffer.db")} if with_buffer else {}
@@ -56,16 +48,15 @@ def test_scores_reach_every_backend(with_buffer: bool, tmp_path: Path) -> None:
         with running(own, prometheus_port=0, **urls) as run:
             run.post(request_of(1, 2).SerializeToString())
             _delivered(run, 2)
-            metrics = urllib.request.urlopen(run.worker.runtime.metrics_url or "").read().decode()
+            metrics = post(run.worker.runtime.metrics_url or "")[1].decode()
     roots = {f"{trace:032x}": f"{10 * trace + 1:016x}" for trace in (1, 2)}
     assert {(span, name) for span, name, _ in phoenix.rows} == {(span, "kept") for span in roots.values()}
-    assert {row["trace_id"]: row["metadata"]["span_id"] for row in mlflow.rows.values()} == {
-        f"tr-{trace}": span for trace, span in roots.items()
-    }
+    assessed = {row["trace_id"]: row["metadata"]["span_id"] for row in mlflow.rows.values()}
+    assert assessed == {f"tr-{trace}": span for trace, span in roots.items()}
     assert {row["traceId"]: row["metadata"]["span_id"] for row in langfuse.rows.values()} == roots
     assert 'sink="langfuse"} 2.0' in metrics
     if with_buffer:
-        assert _outcomes(tmp_path / "buffer.db") == 0
+        assert count_rows(tmp_path / "buffer.db", "outcomes") == 0
 
 
 def test_scores_follow_their_spans() -> None:
@@ -84,8 +75,7 @@ def test_scores_follow_their_spans() -> None:
 
 
 def test_a_worker_that_stops_delivers_its_scores() -> None:
-    """`stop` delivers the scores that wait, also without a buffer; a backend that is away takes none of the time of the
-    others."""
+    """Scores that wait are delivered, also without a buffer; a backend that is away costs the others no time."""
     phoenix = PhoenixApi()
     with serving(phoenix) as first, serving(LangfuseApi()) as second:
         second.stop()
@@ -118,8 +108,7 @@ def _trace(buffer: DiskBuffer, number: int, count: int) -> dict[bytes, bytes]:
 
 
 def test_scores_that_are_lost_leave_the_buffer(tmp_path: Path) -> None:
-    """Scores beyond what may wait are lost and counted, and the buffer does not keep them for ever: a trace stays in it
-    while one of its scores waits."""
+    """Lost scores are counted, and a trace stays in the buffer only while one of its scores waits."""
     buffer = DiskBuffer(tmp_path / "buffer.db")
     with serving(PhoenixApi()) as server:
         server.stop()
@@ -129,7 +118,7 @@ def test_scores_that_are_lost_leave_the_buffer(tmp_path: Path) -> None:
             assert delivery.stats().lost == {"queue_full": 5}
         assert delivery.stats().lost == {"queue_full": 5, "shutdown": 4}
         buffer.close()
-        assert _outcomes(tmp_path / "buffer.db") == 2
+        assert count_rows(tmp_path / "buffer.db", "outcomes") == 2
         server.start()
         buffer = DiskBuffer(tmp_path / "buffer.db")
         with _outbox(buffer, QUICK, server.url) as (outbox, delivery):
@@ -138,7 +127,7 @@ def test_scores_that_are_lost_leave_the_buffer(tmp_path: Path) -> None:
             assert delivery.flush(20)
             assert delivery.stats().delivered == 6
         buffer.close()
-        assert _outcomes(tmp_path / "buffer.db") == 0
+        assert count_rows(tmp_path / "buffer.db", "outcomes") == 0
 
 
 def test_scores_for_a_backend_that_is_no_longer_set_leave_the_buffer(tmp_path: Path) -> None:
@@ -146,12 +135,11 @@ def test_scores_for_a_backend_that_is_no_longer_set_leave_the_buffer(tmp_path: P
     buffer = DiskBuffer(tmp_path / "buffer.db")
     ScoreOutbox(buffer).deliver(_trace(buffer, 1, 2))
     buffer.close()
-    assert _outcomes(tmp_path / "buffer.db") == 0
+    assert count_rows(tmp_path / "buffer.db", "outcomes") == 0
 
 
 def test_late_spans_end_no_trace(tmp_path: Path) -> None:
-    """Spans that come late and are sent before the rest of their trace leave its end open: a worker that starts with
-    the file as a crash would leave it evaluates the trace."""
+    """Late spans that were sent leave their trace open: the worker after a crash evaluates it."""
     go, folder = threading.Event(), tmp_path / "copy"
 
     def slow(trace: Trace) -> float:
