@@ -25,6 +25,7 @@ INVISIBLE = (
 """Marks that show nothing, for a class of a pattern: soft hyphens, zero-width spaces and joiners, directions,
 variations, accents of their own."""
 _VALUE = r"[\w@.+:/=-]"
+_CP1252 = "\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u2122"
 _TAGS = "b|em|font|hl|i|mark|s|small|span|strong|sub|sup|u|wbr"
 """Tags inside of a line, as those with which a search marks its words."""
 # Backslashes, "25" and "amp;" recur where a text was escaped twice. Of a longer run only the last backslashes count:
@@ -36,16 +37,18 @@ _HIDDEN = re.compile(
     r"|(?P<url>%(?:25)*[0-7][0-9a-fA-F]|(?:%(?:25)*[89a-fA-F][0-9a-fA-F])+)"
     r"|(?P<entity>&(?:amp;)*(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"
     r"|(?P<line>\\{1,32}[nrt](?=[\w@.+:/=-]|[ \t]+\d)|(?<=[\w@.+:/= -])<br ?/?>)"
-    r"|(?<=\w)\\{1,32}(?P<mark>[!-/:-@\[\]-`{-~])|(?P<bytes>[\u00c2-\u00f4][\u0080-\u00bf]{1,3})"
-    rf"|(?P<nothing>[{INVISIBLE}]+|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
+    rf"|(?<=\w)\\{{1,32}}(?P<mark>[!-/:-@\[\]-`{{-~])|(?P<bytes>[\u00c2-\u00f4][\u0080-\u00bf{_CP1252}]{{1,3}})"
+    rf"|(?P<nothing>[{INVISIBLE}]+|\x1b\[[\d;]*m"
+    rf"|(?:(?<={_VALUE})|(?<=\d ))</?(?:{_TAGS})(?:\s[^<>]{{0,80}})?>(?={_VALUE}| \d)"
     rf"|(?<={_VALUE})(?:\*{{2,3}}|~~|`)(?={_VALUE})|(?<=\d )\*\*(?=\d)|(?<=\d)\*\*(?= \d))"
 )
-_MARK = re.compile(rf"[\\%&*~`<]|[{INVISIBLE}]+|[\u00c2-\u00f4](?=[\u0080-\u00bf])")
-_ASCII_MARK = re.compile(r"[\\%&*~`<]")
+_MARK = re.compile(rf"[\\%&*~`<\x1b]|[{INVISIBLE}]+|[\u00c2-\u00f4](?=[\u0080-\u00bf{_CP1252}])")
+_ASCII_MARK = re.compile(r"[\\%&*~`<\x1b]")
 """What an escape begins with: a search for it costs little in a text without one. A run of invisible characters is one
 beginning: it would be read again from each of them."""
 _PLUS = re.compile(r"(?<=\w)\+(?=\w)")
-_ESCAPED_URL = re.compile(r"%[0-9a-fA-F]{2}")
+_FORM = re.compile(r"%[0-9a-fA-F]{2}|[?&]\w+=|^\w+=")
+"""A query of a URL or the body of a form, in which a plus is a blank."""
 _WRAP = re.compile(r"(?<=\d)(?: *+[\r\n\t][ \t\r\n]*+|\+)(?=\d)")
 _BROKEN = re.compile(r"\d *[\r\n\t+]")
 _BREAK = re.compile(r"\n[ \t>]*(?=[\w@.+:/=-]{2})")
@@ -89,13 +92,13 @@ class DecodedText:
 def decoded(text: str) -> DecodedText | None:
     """The text with its escapes (JSON, Python, URL, HTML, CSS, Markdown) decoded and without marks that show nothing;
     None where it has none. Linear in the length."""
-    view: DecodedText | None = None
+    is_form = "+" in text and _FORM.search(text) is not None
+    view = replaced(text, _PLUS.finditer(text), lambda _: " ") if is_form else None  # before %2B is a plus
+    text = text if view is None else view.text
     for _ in range(_ROUNDS):
         further = replaced(text, _escapes(text), _meaning, view)
         if further is None:
             break
-        if view is None and _ESCAPED_URL.search(text):
-            further = replaced(further.text, _PLUS.finditer(further.text), lambda _: " ", further) or further
         view, text = further, further.text
     return view
 
@@ -167,8 +170,9 @@ def _meaning(match: re.Match[str]) -> str:
     kind, whole = match.lastgroup, match.group()
     if kind in {"nothing", "line"}:
         return "\n" if kind == "line" else ""
-    if kind == "bytes":  # UTF-8 that was read as Latin-1, as WSGI gives a path
-        return whole.encode("latin-1").decode(errors="replace")
+    if kind == "bytes":  # UTF-8 that was read as Latin-1, as WSGI gives a path, or as Windows' code page
+        codes = [c.encode("latin-1" if c < "\u0100" else "cp1252", "replace") for c in whole]
+        return b"".join(codes).decode(errors="replace")
     if kind == "css":
         return chr(int(whole.strip("\\ \t"), 16))
     if kind == "mark":

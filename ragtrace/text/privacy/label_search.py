@@ -189,18 +189,13 @@ def _rest_of_list(text: str, value: re.Pattern[str], at: int, digits: int) -> It
 def _search() -> LabelSearch:
     """The search for all labels, which is compiled when the first text is searched."""
     form = r"(?<![\w@])(?<!\w-)(?:{})(?![\w@])(?!-\w)"
-    return LabelSearch(
-        [
-            LabelRow(
-                row["kind"],
-                row["labels"],
-                re.compile(form.format(filled(row["value"]))),
-                " ".join(row.get("checks", ())),
-                row.get("digits", 4),
-            )
-            for row in data("labels")["labels"]
-        ]
+    rows = (
+        (row, re.compile(form.format(filled(row["value"]))), " ".join(row.get("checks", ())))
+        for row in data("labels")["labels"]
     )
+    return LabelSearch([
+        LabelRow(row["kind"], row["labels"], value, checks, row.get("digits", 4)) for row, value, checks in rows
+    ])  # fmt: skip
 
 
 def _items(text: SearchText) -> list[LabelItem]:

@@ -11,7 +11,7 @@ from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digi
 _MAX_LOOKUPS = 400
 """Numbers of one text that are looked up in numbering plans, once for each region: prose has fewer."""
 
-_HINT = re.compile(r"(?<![\w.])(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}")
+_HINT = re.compile(filled(r"(?<![\w.]){{no_date}}(?:\+|\(|0|\d{3}[-.) ])[\d ().\-/x+]{6,20}"))
 # Where the text says that a phone number follows, its shape is enough: many real ones follow no numbering plan.
 _LABELLED, _SHAPE = pattern("phone_labelled"), pattern("phone_shape")
 # National forms: a trunk prefix and groups, "030 1234567", "(030) 123 45 67", "06 12 34 56 78".
