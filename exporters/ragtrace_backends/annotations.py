@@ -149,14 +149,7 @@ def from_verdict(  # noqa: PLR0917 the parts of a verdict
     """A verdict that a person gave in the console. The person is a number: names of the console's users do not leave
     it."""
     return Annotation(
-        trace_id,
-        span_id,
-        form.word(evaluator),
-        "reviewer" if reviewer is None else f"reviewer-{reviewer}",
-        "HUMAN",
-        {"pass": 1.0, "fail": 0.0}.get(label),
-        form.word(label),
-        form.explanation(comment),
-        {"source": OWN},
+        trace_id, span_id, form.word(evaluator), "reviewer" if reviewer is None else f"reviewer-{reviewer}", "HUMAN",
+        {"pass": 1.0, "fail": 0.0}.get(label), form.word(label), form.explanation(comment), {"source": OWN},
         time.time(),
-    )
+    )  # fmt: skip

@@ -104,6 +104,8 @@ class Telemetry:
     source: SpanSource | None = None
     """Reads the spans of other libraries."""
     late: EvaluationSpanSink | None = None
+    others: Sanitizer | TextFilter | None = None
+    """What changes the spans of other libraries."""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -202,7 +204,7 @@ def set_up(
         id_generator=environment.make_id_generator(),
     )
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
-    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late)
+    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late, others=redact_others)
     target = environment.OtlpTarget(endpoint or "", headers)
     quiet(NOISY)
     _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others), publisher)
@@ -285,7 +287,9 @@ def attach(
             "OpenTelemetry's SDK has; add the exporters to the provider first, then call ragtrace.init"
         )
     sinks = (holding or late,)
-    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), sinks, hold=holding, undo=undo, late=late)
+    telemetry = Telemetry(
+        tracer_provider, NoOpLoggerProvider(), sinks, holding, undo=undo, late=late, others=redact_others
+    )
     if not environment.is_off("logs"):
         _join_events(telemetry, logger_provider or _logs.get_logger_provider(), form)
     return telemetry

@@ -86,7 +86,7 @@ class TextFilter:
             elif key in _PATHS:
                 result[key] = path(str(attributes.get("http.route") or value))
             elif key in _URLS:
-                result[key] = _address(str(value))
+                result[key] = _address(str(value), attributes.get("http.route"))
             elif isinstance(value, (str, list, tuple)) and _TEXTS.search(_CAMEL.sub("_", key).lower()):
                 continue
             elif _is_plain(value := _clean(value) if isinstance(value, str) else value):
@@ -105,13 +105,14 @@ def _clean(word: str) -> str:
     return _address(word) if "://" in word else path(word) if word.startswith("/") else word
 
 
-def _address(text: str) -> str:
+def _address(text: str, route: object = None) -> str:
+    """An address without texts; with a route, whose words are the application's, in the place of its path."""
     try:
         parts = urlsplit(text)
     except ValueError:
         return "*"
     start = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
-    return start + path(parts.path)
+    return start + path(f"/{route.lstrip('/')}" if isinstance(route, str) else parts.path)
 
 
 def _is_plain(value: Any) -> bool:

@@ -42,6 +42,8 @@ class ContentPolicy:
     """Keys of the application's metadata that are exported as `ragtrace.tag.<key>` even without content."""
     sanitizer: Sanitizer = field(default_factory=Sanitizer)
     """Prepares every text that leaves the process."""
+    others: Any = None
+    """A `TextFilter` for what other code writes on ragtrace's spans, where the sanitizer redacts nothing."""
     text: Callable[[object], str] = field(init=False, repr=False, compare=False)
     """A text as it leaves the process: the sanitizer's own method, which saves a call for each text."""
 

@@ -18,6 +18,8 @@ _STRIDE = 4
 """Spans whose attributes an exporter's thread makes before it lets requests run: the SDK's exports 512 at once."""
 _makes = itertools.count(1)
 _PLAIN = frozenset({str, int, float, bool})
+_MESSAGE, _NAME = "exception.message", 500
+"""What the description of a status is, too; characters of a name."""
 
 
 def _put(target: BoundedAttributes, attributes: Mapping[str, Any]) -> None:
@@ -95,30 +97,36 @@ def attributes_of(span: Any) -> Any:
     return attributes if isinstance(attributes, dict) else span.attributes or {}
 
 
-def redact_written(span: Span, title: str, sanitizer: Sanitizer) -> None:
-    """Redact what the application and other libraries wrote on an open span of ragtrace's, which is the current span
-    while their code works: attributes, events, links, the status and the name, where it is not `title` any more.
+def redact_written(span: Span, title: str, sanitizer: Any) -> None:
+    """Redact, with a `Sanitizer` or a `TextFilter`, what the application and other libraries wrote on an open span of
+    ragtrace's, which is the current span while their code works: attributes, events, links, the status and the name,
+    where it is not `title` any more.
 
     A span that is not the SDK's shows nothing of this, and stays as it is.
     """
-    if sanitizer.redact is None:
+    if isinstance(sanitizer, Sanitizer) and sanitizer.redact is None:
         return
     written = dict(getattr(span, "attributes", None) or {})
     written.pop(semconv.OPERATION, None)
     if written:
-        span.set_attributes(sanitizer.attributes(written))
+        clean = sanitizer.attributes(written)
+        span.set_attributes(clean)
+        for key in written.keys() - clean.keys():
+            del span._attributes[key]  # type: ignore[attr-defined]  # the SDK's own; there is no other way
     _replace(
-        getattr(span, "_events", None), lambda e: type(e)(sanitizer.text(e.name), _redacted(e, sanitizer), e.timestamp)
+        getattr(span, "_events", None),
+        lambda e: type(e)(sanitizer.text(e.name, _NAME), _redacted(e, sanitizer), e.timestamp),
     )
     _replace(getattr(span, "_links", None), lambda link: type(link)(link.context, _redacted(link, sanitizer)))
     status = getattr(span, "status", None)
     if status is not None and status.description:
-        span.set_status(Status(status.status_code, sanitizer.text(status.description)))
+        description = sanitizer.attributes({_MESSAGE: status.description}).get(_MESSAGE)
+        span.set_status(Status(status.status_code, description))
     if (name := getattr(span, "name", title)) != title:
-        span.update_name(sanitizer.text(name))
+        span.update_name(sanitizer.text(name, _NAME))
 
 
-def _redacted(item: Any, sanitizer: Sanitizer) -> BoundedAttributes:
+def _redacted(item: Any, sanitizer: Any) -> BoundedAttributes:
     """The attributes of an event or a link, redacted."""
     copy = BoundedAttributes(attributes=sanitizer.attributes(item.attributes or {}), immutable=True)
     copy.dropped = getattr(item.attributes, "dropped", 0)

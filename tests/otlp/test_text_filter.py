@@ -42,6 +42,10 @@ def answer():
         span.set_attributes({"found": question, "app.mail": mail})
         span.add_event(f"asked {question}", {"by": mail})
         span.end()
+        own = trace.get_current_span()
+        own.set_attributes({"found": question, "app.mail": mail, "shop": "zurich"})
+        own.add_event(f"asked {question}", {"by": mail})
+        own.record_exception(ValueError(question))
         request.answered("Soon.")
     raise ValueError(f"no parcel for {question}")
 """
@@ -55,7 +59,7 @@ app = FastAPI()
 app.get("/ask/{user}")(answer)
 FastAPIInstrumentor.instrument_app(app)
 client = TestClient(app, raise_server_exceptions=False)
-client.get(f"/ask/{mail}", params={"question": question, "user": mail}, headers={"x-user": mail})
+client.get("/ask/zq7x", params={"question": question, "user": mail}, headers={"x-user": mail})
 """,
     "django": """
 import django
@@ -69,7 +73,7 @@ urlpatterns = [path("ask/<user>", lambda request, user: answer())]
 DjangoInstrumentor().instrument()
 django.setup()
 client = Client(raise_request_exception=False)
-client.get(f"/ask/{mail}", {"question": question, "user": mail}, headers={"x-user": mail})
+client.get("/ask/zq7x", {"question": question, "user": mail}, headers={"x-user": mail})
 """,
 }
 
