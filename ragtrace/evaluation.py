@@ -91,8 +91,8 @@ class Evaluator:
         return fn([trace])[0] if self.batch else fn(trace)
 
     def applies(self, trace: Trace) -> bool:
-        """True if the trace has every input that this evaluator needs."""
-        return all(has_input(trace, need) for need in self.needs)
+        """True if the trace has every input that this evaluator needs. A cancelled request has no whole answer."""
+        return all(has_input(trace, n) for n in self.needs) and not ("answer" in self.needs and trace.facts.cancelled)
 
 
 def _with_settings(check: Evaluator) -> Callable[..., Any]:

@@ -34,14 +34,11 @@ _Hook = Callable[[Any], bool]
 """Wraps what a module defines; False where it does not define it."""
 _Attach = Callable[[tuple[Any, ...], dict[str, Any]], current.Attachment | None]
 """Prepares the context for a call with these arguments; what it returns is detached after the call."""
+# Before 0.3.30 the second has the function's name itself, as the next two have.
 _CONFIG_MODULES = (
-    "langchain_core.runnables.config",
-    "langchain_core.runnables.base",  # before 0.3.30 it has the function's name itself, as the next two have
-    "langchain_core.runnables.fallbacks",
-    "langchain_core.tools.base",
-    "langgraph._internal._runnable",
-    "langgraph.utils.runnable",
-)
+    "langchain_core.runnables.config", "langchain_core.runnables.base", "langchain_core.runnables.fallbacks",
+    "langchain_core.tools.base", "langgraph._internal._runnable", "langgraph.utils.runnable",
+)  # fmt: skip
 _METHODS = (
     ("langchain_core.retrievers", "BaseRetriever", ("invoke", "ainvoke")),
     ("langchain_core.language_models.chat_models", "BaseChatModel",

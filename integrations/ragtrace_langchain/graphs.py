@@ -20,11 +20,11 @@ from ragtrace.text.sanitizer import sendable
 _MAX_THREADS = 1_000
 """Conversations whose interrupt is remembered, the latest."""
 
-GRAPH = "graph"
-"""The state of a run that is a graph."""
+GRAPH, RESUMES = "graph", "resumes"
+"""The state of a graph; of a chain that resumes a graph inside of it, whose thread is known when the graph has run."""
 
 _interrupted: dict[str, tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
-"""Root span, question and context of an interrupted graph by its conversation. Single operations on it are atomic."""
+"""Root span, question and context of an interrupted graph by its thread. Single operations on it are atomic."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
@@ -83,23 +83,28 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {semconv.OI_GRAPH_NODE: node, semconv.OI_GRAPH_NODE_NAME: node} if isinstance(node, str) else {}
 
 
+def _thread(root: Run) -> str:
+    """Returns the thread of a graph: a session may have several."""
+    return str(root.request.metadata.get("thread_id") or root.request.session or "")
+
+
 def complete_interrupt(root: Run | None) -> bool:
     """Makes what a graph asks a person the answer of its root, and remembers it. False for any other run."""
     if root is None or root.parent is not None or root.request.interrupt is None:
         return False
     root.answer = root.request.interrupt
-    if _interrupted.get(root.request.session or "", (None,))[0] == root.span.get_span_context():
+    if _interrupted.get(_thread(root), (None,))[0] == root.span.get_span_context():
         remember_interrupt(root)  # unless it goes on already
     return True
 
 
 def remember_interrupt(root: Run) -> None:
     """Remembers a graph that stops to ask a person: its root, question and what its model saw."""
-    thread = root.request.session
-    if thread is None:
+    thread = _thread(root)
+    if not thread:
         return
     _interrupted.pop(thread, None)  # to the end: the oldest goes first
-    chunks = seen_documents(root.request)
+    chunks = seen_documents(root)
     context = latest(with_carried(root.request, chunks, seen_besides(root, chunks)))
     _interrupted[thread] = (root.span.get_span_context(), root.query, context)
     while len(_interrupted) > _MAX_THREADS:
@@ -110,14 +115,14 @@ def remember_interrupt(root: Run) -> None:
 def forget_interrupt(root: Run) -> None:
     """Forgets the interrupted graph that this root has brought to its answer."""
     if root.request.is_resumption and root.request.interrupt is None:
-        _interrupted.pop(root.request.session or "", None)
+        _interrupted.pop(_thread(root), None)
 
 
 def link_resumption(root: Run) -> None:
-    """Links the root of a graph that goes on to the root of the run that was interrupted in the same conversation, and
+    """Links the root of a graph that goes on to the root of the run that was interrupted in the same thread, and
     gives it the question and the context of that one. That one stays remembered until this one answers: a resumption
     that fails is repeated."""
-    interrupted = _interrupted.get(root.request.session or "")
+    interrupted = _interrupted.get(_thread(root))
     if interrupted is not None:
         root.request.is_resumption = True
         context, question, root.request.carried = interrupted

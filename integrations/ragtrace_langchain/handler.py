@@ -20,7 +20,7 @@ from ragtrace_langchain.chat_messages import message_of
 from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_state
 from ragtrace_langchain.model_calls import model_attributes, prompt_of, tool_of, tools_of
-from ragtrace_langchain.question_answer import note_interrupt, query_of, question_of_state, read_answer
+from ragtrace_langchain.question_answer import note_interrupt, query_of, question_of_state, read_answer, read_interrupt
 from ragtrace_langchain.tool_calls import is_failure, read_call, read_result
 from ragtrace_langchain.vector_stores import current_retrieval, wrap_vector_stores
 
@@ -78,13 +78,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         that. Raises ValueError for an unknown mode.
         """
         self._recorder = open_recorder(
-            "ragtrace_langchain",
-            tracer_provider=tracer_provider,
-            capture_content=capture_content,
-            capture=capture,
-            logger_provider=logger_provider,
-            consumer=consumer,
-        )
+            "ragtrace_langchain", tracer_provider=tracer_provider, capture_content=capture_content, capture=capture,
+            logger_provider=logger_provider, consumer=consumer,
+        )  # fmt: skip
         wrap_vector_stores()
 
     @property
@@ -183,8 +179,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes[semconv.AGENT_NAME] = agent
         run.state = graphs.GRAPH if graphs.is_called_by_graph() else None
         self._read_inputs(run, inputs)
-        if run.parent is None and "thread_id" in metadata and (inputs is None or hasattr(inputs, "resume")):
+        resumes = getattr(inputs, "resume", None) is not None
+        if run.parent is None and "thread_id" in metadata and (resumes or inputs is None):
             graphs.link_resumption(run)
+        elif run.parent is None and resumes:
+            run.state = graphs.RESUMES
 
     def _note_prompt(self, serialized: Any, inputs: Any, parent: Hashable | None) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same chain."""
@@ -217,10 +216,9 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         run = self._recorder.near(run_id) if documents else None
         if run is None or run.owner is not self or run.operation == semconv.OP_RETRIEVAL:
             return
-        if run.key == run_id:
-            documents = documents_of_state(outputs)
-        if documents:
-            run.request.passed.append((len(run.request.model_calls), documents))
+        is_end = run.key == run_id
+        if documents := documents_of_state(outputs) if is_end else documents:
+            run.request.passed.append((len(run.request.model_calls) + is_end, documents))
 
     def _end_root(self, outputs: Any, run_id: Hashable, kwargs: dict[str, Any]) -> None:
         run = self._recorder.get(run_id)
@@ -234,6 +232,10 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             request = run.request
             streams = [call for call in request.model_calls if call.chunks]
             cancelled = any(outputs is None or call.key in request.open for call in streams)
+            if run.state == graphs.RESUMES:
+                graphs.link_resumption(run)
+            if run.parent is None and read_interrupt(run, outputs):
+                graphs.remember_interrupt(run)
             if not cancelled:
                 read_answer(run, outputs)
                 graphs.forget_interrupt(run)

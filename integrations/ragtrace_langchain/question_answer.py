@@ -85,16 +85,24 @@ def note_interrupt(root: Run, above: Hashable, error: BaseException) -> bool:
     did. A graph that is called inside, and stops, ends as any other run: its caller goes on."""
     if root.parent is not None or root.key != above:
         return False
-    root.request.interrupt = _questions_of(error) or root.request.interrupt
+    question, before = _questions_of(error.args[0] if error.args else ()), root.request.interrupt
+    if question is not None and (before is None or question not in before):  # branches ask one after the other
+        root.request.interrupt = f"{before}\n{question}" if before else question
     return root.request.interrupt is not None
 
 
-def _questions_of(error: BaseException) -> str | None:
-    """Returns what a graph asks with an interrupt, or None."""
-    interrupts = error.args[0] if error.args else ()
+def read_interrupt(root: Run, outputs: Any) -> bool:
+    """Reads what a graph inside of a chain asked from the chain's outputs; whether it did."""
+    if root.request.interrupt is not None or not isinstance(outputs, dict):
+        return False
+    root.request.interrupt = _questions_of(dict.get(outputs, "__interrupt__"))
+    return root.request.interrupt is not None
+
+
+def _questions_of(interrupts: Any) -> str | None:
     items: Iterable[Any] = interrupts if isinstance(interrupts, (list, tuple)) else (interrupts,)
-    texts = [question_text(item.value) for item in items if getattr(item, "value", None) is not None]
-    return "\n".join(texts) or None
+    values = [item.value for item in items if hasattr(item, "value")]
+    return "\n".join(question_text(value) for value in values if value is not None) if values else None
 
 
 def question_of_state(run: Run, outputs: Any) -> str | None:
@@ -164,10 +172,12 @@ def _shown(value: Any) -> Any:
 
 
 def _last_answer(messages: Any) -> str | None:
-    """Returns the last text of the model; where its last message has none, the result of the tool that it called, which
-    an agent may return as it is."""
-    answer = _last_text(messages, ("assistant", "ai"))
-    return answer or _last_text(messages, ("tool", "function")) or answer
+    """Returns the model's last text since the user's last message, or the result of a tool that an agent returns."""
+    items = messages if isinstance(messages, (list, tuple)) else [messages]
+    places = [n for n, item in enumerate(items) if not isinstance(item, str) and _last_text([item], _USERS) is not None]
+    items = items[places[-1] + 1 :] if places else items
+    answer = _last_text(items, ("assistant", "ai"))
+    return answer or _last_text(items[-1:], ("tool", "function")) or answer
 
 
 def _last_text(messages: Any, roles: tuple[str, ...]) -> str | None:

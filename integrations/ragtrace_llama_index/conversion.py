@@ -28,24 +28,14 @@ _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
 _CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# In order: an agent is also a workflow.
 _ROLES = (
-    # In order: an agent is also a workflow.
-    ("BaseWorkflowAgent", "agent"),
-    ("BaseAgent", "agent"),
-    ("Workflow", "workflow"),
-    ("BaseChatEngine", "chat_engine"),
-    ("BaseQueryEngine", "engine"),
-    ("BaseSynthesizer", "synthesizer"),
-    ("BaseRetriever", "retriever"),
-    ("BaseNodePostprocessor", "postprocessor"),
-    ("BaseLLM", "model"),
-    ("BaseEmbedding", "embedding"),
-    ("BaseSparseEmbedding", "embedding"),
-    ("BaseTool", "tool"),
-    ("NodeParser", "parser"),
-    ("TransformComponent", "ingestion"),
-    ("IngestionPipeline", "ingestion"),
-)
+    ("BaseWorkflowAgent", "agent"), ("BaseAgent", "agent"), ("Workflow", "workflow"),
+    ("BaseChatEngine", "chat_engine"), ("BaseQueryEngine", "engine"), ("BaseSynthesizer", "synthesizer"),
+    ("BaseRetriever", "retriever"), ("BaseNodePostprocessor", "postprocessor"), ("BaseLLM", "model"),
+    ("BaseEmbedding", "embedding"), ("BaseSparseEmbedding", "embedding"), ("BaseTool", "tool"),
+    ("NodeParser", "parser"), ("TransformComponent", "ingestion"), ("IngestionPipeline", "ingestion"),
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1024)

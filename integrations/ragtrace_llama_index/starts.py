@@ -265,21 +265,16 @@ _CHATS = ("chat", "achat", "stream_chat", "astream_chat")
 _COMPLETIONS = ("complete", "acomplete", "stream_complete", "astream_complete")
 _EMBEDDED = ("query_embedding", "text_embedding", "text_embedding_batch")
 _PROGRAMS = ("structured_predict", "astructured_predict", "predict_and_call", "apredict_and_call")
+# Not `_retrieve`: only `retrieve` returns the documents that recursive retrieval adds.
 _COMPONENTS: tuple[tuple[str, tuple[str, ...], Start], ...] = (
-    ("engine", ("query", "aquery"), _root),
-    ("chat_engine", _CHATS, _root),
-    ("synthesizer", ("synthesize", "asynthesize"), _root),
-    ("workflow", ("run",), _root),
-    ("agent", ("run", *_CHATS), _agent),
-    # Not `_retrieve`: only `retrieve` returns the documents that recursive retrieval adds.
-    ("retriever", ("retrieve", "aretrieve"), _retrieval),
-    ("reranker", ("_postprocess_nodes", "_apostprocess_nodes"), _rerank),
-    ("model", (*_CHATS, *_COMPLETIONS), _model),
+    ("engine", ("query", "aquery"), _root), ("chat_engine", _CHATS, _root),
+    ("synthesizer", ("synthesize", "asynthesize"), _root), ("workflow", ("run",), _root),
+    ("agent", ("run", *_CHATS), _agent), ("retriever", ("retrieve", "aretrieve"), _retrieval),
+    ("reranker", ("_postprocess_nodes", "_apostprocess_nodes"), _rerank), ("model", (*_CHATS, *_COMPLETIONS), _model),
     ("model", _PROGRAMS, _program),
     ("embedding", tuple(f"{a}get_{what}" for a in ("", "a") for what in _EMBEDDED), _embedding),
-    ("tool", ("call", "acall", "__call__"), _tool),
-    ("ingestion", ("run", "arun", "__call__", "acall"), _ingestion),
-)
+    ("tool", ("call", "acall", "__call__"), _tool), ("ingestion", ("run", "arun", "__call__", "acall"), _ingestion),
+)  # fmt: skip
 STARTS: dict[tuple[str, str], Start] = {(role, m): start for role, methods, start in _COMPONENTS for m in methods}
 """Start functions by the component's role (see `conversion.role_of`) and its method."""
 METHODS = frozenset(method for _, method in STARTS)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.fragments import shown_documents
-from ragtrace.capture.request import Request, Run
-from ragtrace.capture.seen_context import earlier_chunks, seen_besides, with_carried
+from ragtrace.capture.request import Run
+from ragtrace.capture.seen_context import earlier_chunks, in_prompt, seen_besides, with_carried
 from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
@@ -36,7 +36,7 @@ def trace_of(
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
     chunks = tuple(request.sources or ())
-    earlier = () if request.carried else earlier_chunks(request, chunks)
+    earlier = () if request.carried else earlier_chunks(root, chunks)
     is_waiting = request.interrupt is not None
     context = root.span.get_span_context()
     return Trace(
@@ -70,7 +70,7 @@ def complete(root: Run) -> None:
     if request.sources is None and request.fragments:
         request.sources = shown_documents(root)
     elif request.sources is None:
-        request.sources = seen_documents(request)
+        request.sources = seen_documents(root)
         if not any(run.documents for run in (*request.retrieved, *request.tool_calls)):
             root.documents = request.sources or root.documents  # no other span holds them
 
@@ -85,19 +85,23 @@ def _take_over_parts(root: Run) -> None:
         root.answer = next((run.answer for run in reversed(parts) if run.answer), None)
 
 
-def seen_documents(request: Request) -> tuple[Document, ...]:
+def seen_documents(root: Run) -> tuple[Document, ...]:
     """The documents that the model received, each once: the result of the last reranking, else the results of the
     outermost retrievals together; and what the steps and tools of the request made of them.
 
     A step that returns some of the documents before it has chosen from them, e.g. graded or reranked them. What was
-    returned after the last model call started counts only where nothing else is known: the model did not see it."""
+    returned after the last model call started counts only where nothing else is known; what is in the state at the end,
+    only where the prompt held it: a state keeps the documents of earlier turns."""
+    request = root.request
     outer = [run for run in request.retrieved if run.documents is not None and not _inside_retrieval(run)]
     reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
     groups: list[Sequence[Document]] = [run.documents or () for run in reranked[-1:] or outer]
     calls = len(request.model_calls)
     passed = [documents for started, documents in request.passed if started < calls or not calls]
     if not passed and not any(groups):
-        passed = [documents for _, documents in request.passed]
+        at_end = [(documents, started > calls) for started, documents in request.passed]
+        passed = [tuple(in_prompt(each, root)) if is_state else each for each, is_state in at_end]
+        passed = list(filter(None, passed))
     for documents in passed:
         groups = _after_step(groups, documents)
     if len(groups) == 1:

@@ -19,17 +19,10 @@ from ragtrace import semconv
 from ragtrace.capture.request import MODEL_CALLS, NO_CONTEXT, Run
 from ragtrace.records import Document
 
-FRAGMENTS = frozenset(
-    {
-        semconv.OP_PROMPT,
-        semconv.OP_PARSER,
-        semconv.OP_RETRIEVAL,
-        semconv.OP_RERANK,
-        semconv.OP_EMBEDDINGS,
-        semconv.OP_TOOL,
-        semconv.OP_INGESTION,
-    }
-)
+FRAGMENTS = frozenset({
+    semconv.OP_PROMPT, semconv.OP_PARSER, semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_EMBEDDINGS,
+    semconv.OP_TOOL, semconv.OP_INGESTION,
+})  # fmt: skip
 """Operations that are no request when nothing is above them."""
 _HOLD_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_TOOL})
 _MAX_FRAGMENTS = 8

@@ -301,7 +301,7 @@ class Recorder:
     ) -> None:
         if run.recording:
             try:
-                redact_written(run.span, run.title, self.capture.sanitizer)
+                redact_written(run.span, run.title, self.capture.others or self.capture.sanitizer)
                 if error is not None:
                     run.attributes[semconv.ERROR_TYPE] = mark_failed(run.span, error, self.capture)
                 add_attributes(self.capture, run, cancelled, self.failed)

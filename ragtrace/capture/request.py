@@ -99,7 +99,8 @@ class Request:
     sources: Sequence[Document] | None = None
     """The documents that the model received, where the framework reports them itself."""
     passed: list[tuple[int, Sequence[Document]]] = field(default_factory=list)
-    """Documents that a step or a tool returned, and how many model calls had started before."""
+    """Documents that a step or a tool returned, and how many model calls had started before; one more for those of the
+    state at the end."""
     fragments: Sequence[Run] = ()
     """Of a model that is called directly: the fragments before it (see `fragments`)."""
     tool_calls: list[Run] = field(default_factory=list)

@@ -6,6 +6,7 @@ threads never wait here, and a fork leaves nothing locked. A race can lose a rem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -25,13 +26,16 @@ _RESULTS, _RESULT_CHARS = 20, 32_000
 """Results of tools of a request, the latest, and characters of each."""
 _MORE = 20
 """Characters of a prompt beside its question, or of a tool's result beside its chunks, that hold nothing."""
+_EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
+"""A tool's result that is no more than an empty value."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 
 
-def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Document, ...]:
+def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, ...]:
     """The chunks of the session's earlier turns that the prompt held, for a request that retrieved nothing itself; ()
     for one that searched, and for one without a session. Remembers `documents`, which are this request's own."""
+    request = root.request
     if request.session is None:
         return ()
     key = (request.session, request.user, request.service)
@@ -43,8 +47,13 @@ def earlier_chunks(request: Request, documents: Sequence[Document]) -> tuple[Doc
     while len(_chunks) > _SESSIONS:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
             del _chunks[next(iter(_chunks))]
-    prompt = "" if searched else _prompt(request)
-    return () if searched else tuple(each for each in remembered if not prompt or each.content[:200] in prompt)
+    return () if searched else tuple(in_prompt(remembered, root))
+
+
+def in_prompt(chunks: Iterable[Document], root: Run) -> Iterator[Document]:
+    """The chunks that the prompt held; all where no prompt is known."""
+    prompt = _prompt(root)
+    return (each for each in chunks if not prompt or each.content[:200] in prompt)
 
 
 def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
@@ -52,11 +61,11 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     be made of, or where the question is long and may be it."""
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    results = {result: name for name, result in _results(request, texts) if not _is_made_of(result, texts)}
+    results = {text: name for name, text in _results(root, texts) if not (_EMPTY(text) or _is_made_of(text, texts))}
     pairs = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs]
     if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
-        prompt = _prompt(request)
+        prompt = _prompt(root)
         if len(question) >= LONG_PROMPT or len(prompt) > len(question) + _MORE:
             documents.append(Document("prompt", prompt[:_RESULT_CHARS] or question, source="prompt"))
     return tuple(documents)
@@ -74,9 +83,10 @@ def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[
     return (*chunks, *(d for d in before if not d.source), *others, *(d for d in before if d.source))
 
 
-def _results(request: Request, chunks: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names and results of the request's tools, and of those in the messages of its last model call. Of the result of a
-    tool that retrieved, its chunks are left out; all of it, if a model below it wrote it."""
+def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names and results of the request's tools, and of those in the messages of the model call that answered. Of the
+    result of a tool that retrieved, its chunks are left out; all of it, if a model below it wrote it."""
+    request = root.request
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
     writing = _tools_above(request.model_calls) & retrieving
     own, writers = set(), set()
@@ -90,7 +100,7 @@ def _results(request: Request, chunks: Sequence[str]) -> Iterator[tuple[str, str
         if text and run.failure is None:
             yield run.name, text
     names: dict[str | None, str] = {}
-    for message in request.model_calls[-1].messages if request.model_calls else ():
+    for message in (message for call in _answering(root) for message in call.messages):
         for part in message.content if isinstance(message.content, (list, tuple)) else ():
             if isinstance(part, ToolCallPart):
                 names[part.id] = part.name
@@ -120,10 +130,19 @@ def _rest(result: str, chunks: Sequence[str]) -> str:
     return rest.strip() if adds and not ("id_=" in rest or "page_content=" in rest) else ""
 
 
-def _prompt(request: Request) -> str:
-    """What the last model call read, but for what the model had said itself."""
+def _answering(root: Run) -> Sequence[Run]:
+    """The model call whose answer is the root's, or most of it; the last one where none is. A guard or a title that
+    comes after it has not answered."""
+    calls, answer = root.request.model_calls, root.answer or ""
+    texts = [(call.answer or "").strip() for call in calls]
+    parts = [(len(text), n) for n, text in enumerate(texts) if text and text in answer]
+    return [calls[max(parts)[1]]] if parts else calls[-1:]
+
+
+def _prompt(root: Run) -> str:
+    """What the model call that answered read, but for what the model had said itself."""
     texts: list[str | None] = []
-    for call in request.model_calls[-1:]:
+    for call in _answering(root):
         texts += [call.instructions, *(m.text for m in call.messages if m.role not in ("assistant", "ai"))]
     return "\n".join(filter(None, texts))
 

@@ -91,11 +91,13 @@ def time_to_first_chunk(root: Run, calls: Sequence[Run]) -> float | None:
 
 
 def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, ModelUsage]:
-    """The usage by the models' names as they leave the process. Calls without counts are left out."""
+    """The usage by the models' names as they leave the process. Calls without counts are left out, and those that only
+    pass on what a call below them used."""
     usage: dict[str, ModelUsage] = {}
-    for call in calls:
-        counts = [_count(call, name) for name in _TOKENS]
-        if any(counts):
+    counted = [(call, counts) for call in calls if any(counts := [_count(call, name) for name in _TOKENS])]
+    above = {id(call.parent) for call, _ in counted}
+    for call, counts in counted:
+        if id(call) not in above:
             names = [call.attributes.get(name) for name in (semconv.REQUEST_MODEL, semconv.RESPONSE_MODEL)]
             model = sanitizer.text(names[0] or "", _MAX_NAME)
             of_call = usage_of(names, *counts)

@@ -143,10 +143,10 @@ def no_answer(trace: Trace) -> Score:
     """1 where the answer says nothing, else 0: it is blank, holds signs only, one word again and again, or letters that
     are words of no language.
 
-    A blank answer counts where a model was called for it; a request that failed, and a row without an answer, have no
-    score. The embedded model of languages tells letters from words.
-    """
-    if not trace.answer and (trace.error or not trace.facts.usage):
+    A blank answer counts where a model was called for it; a request that failed or was cancelled, and a row without an
+    answer, have no score. The embedded model of languages tells letters from words."""
+    was_called = trace.facts.usage or "generation" in trace.facts.stages
+    if trace.facts.cancelled or (not trace.answer and (trace.error or not was_called)):
         return Score("no_answer", label=NOT_APPLICABLE, explanation="no model gave an answer")
     reason = is_empty(trace.answer) or ("the words are of no language" if _is_gibberish(trace.answer) else None)
     if reason is None:

@@ -245,13 +245,12 @@ def portable(trace: Trace) -> Trace:
     constraints = trace.constraints
     attributes = {} if constraints is None else {"constraints": _portable_value(constraints, _MAX_CONSTRAINT_CHARS)}
     steps = tuple(_portable_step(step) for step in trace.steps[:_MAX_STEPS])
+    all_facts = trace.facts
     facts = Facts(
-        name=trace.facts.name,
-        finish_reason=trace.facts.finish_reason,
-        steps=steps,
-        usage=trace.facts.usage,
-        chunks_of_earlier_turns=trace.facts.chunks_of_earlier_turns,
-    )
+        name=all_facts.name, finish_reason=all_facts.finish_reason, steps=steps, usage=all_facts.usage,
+        stages=all_facts.stages, cancelled=all_facts.cancelled,
+        chunks_of_earlier_turns=all_facts.chunks_of_earlier_turns,
+    )  # fmt: skip
     return replace(trace, documents=documents, attributes=attributes, facts=facts)
 
 

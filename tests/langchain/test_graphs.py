@@ -297,6 +297,103 @@ def test_another_conversation_is_not_linked(recorded: Recorded, config: Any) -> 
     assert all(span.links == () for span in recorded.spans)
 
 
+@pytest.mark.parametrize("payload", [None, ""])
+def test_an_interrupt_without_a_question_waits(recorded: Recorded, config: Any, payload: Any) -> None:
+    """A graph may stop to be looked at, and say nothing."""
+    config["configurable"] = {"thread_id": f"silent-{payload}"}
+    graph = asking_graph(payload)
+    graph.invoke({"question": "Write to Ada."}, config)
+    graph.invoke(Command(resume="yes"), config)
+    assert [(t.query, t.facts.waiting) for t in recorded.traces] == [("Write to Ada.", True), ("Write to Ada.", False)]
+
+
+def test_a_graph_in_a_chain_waits(recorded: Recorded, config: Any) -> None:
+    """So does the chain around it, which has the first question when the graph goes on."""
+    config["configurable"] = {"thread_id": "in a chain"}
+
+    def ask(state: Draft) -> Draft:
+        draft = FakeListChatModel(responses=["Dear Ada"]).invoke(state["question"]).text
+        return {"answer": f"{draft}: {interrupt('Send it?')}"}
+
+    graph = StateGraph(Draft).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+    chain = graph.with_fallbacks([RunnableLambda(str)])
+    chain.invoke({"question": "Write to Ada."}, config)
+    chain.invoke(Command(resume="yes"), config)
+    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("Write to Ada.", "", True),
+        ("Write to Ada.", "Dear Ada: yes", False),
+    ]
+
+
+def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config: Any) -> None:
+    """A session may have several threads; a command that only goes somewhere else resumes nothing."""
+    graph = asking_graph("Send it?")
+    configs = [{**config, "configurable": {"thread_id": t}, "metadata": {"session_id": "one"}} for t in "xy"]
+    for each, name in zip(configs, ("Ada", "Bob"), strict=True):
+        graph.invoke({"question": f"Write to {name}."}, each)
+    for each in configs:
+        graph.invoke(Command(resume="yes"), each)
+    graph.invoke({"question": "Write to Cyd."}, configs[0])
+    graph.invoke(Command(goto="ask", update={"question": "Write to Dan."}), configs[0])
+    questions = [t.query.removeprefix("Write to ") for t in recorded.traces]
+    assert questions == ["Ada.", "Bob.", "Ada.", "Bob.", "Cyd.", "Dan."]
+
+
+CHUNK = "The pump is covered for 24 months."
+
+
+def test_the_evidence_is_of_the_call_that_answered(recorded: Recorded, config: Any) -> None:
+    """A guard that quotes the answer, and a title, come after it."""
+
+    def ask(question: str) -> str:
+        answer = FakeListChatModel(responses=["For 99 years."]).invoke(f"{CHUNK}\n{question}").text
+        FakeListChatModel(responses=["SAFE"]).invoke(f"Is it safe to say: {answer} Reply SAFE or UNSAFE.")
+        return str(answer)
+
+    RunnableLambda(ask).invoke("How long?", config)
+    assert [d.content for d in recorded.traces[0].documents] == [f"{CHUNK}\nHow long?"]
+
+
+@pytest.mark.parametrize(("result", "count"), [("[]", 0), ("{}", 0), ("null", 0), ("None", 0), (CHUNK, 1)])
+def test_an_empty_result_is_no_evidence(recorded: Recorded, config: Any, result: str, count: int) -> None:
+    """A tool that found nothing has shown nothing."""
+    finds = tool("look_up", description="Finds.")(lambda what: result)
+    agent(finds).invoke({"messages": [("user", "Is it covered?")]}, config)
+    assert [d.content for d in recorded.traces[0].documents] == [CHUNK] * count
+
+
+def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, config: Any) -> None:
+    """A checkpoint keeps them; the model of this turn has not seen them."""
+
+    class State(TypedDict, total=False):
+        question: str
+        found: list[Document]
+        answer: str
+
+    def ask(state: State) -> State:
+        found = Fixed(documents=[Document(CHUNK, id="d0")]).invoke("pump") if "pump" in state["question"] else []
+        prompt = "\n".join([state["question"], *(each.page_content for each in found)])
+        answer = FakeListChatModel(responses=["Yes."]).invoke(prompt).text
+        return {"answer": answer, "found": found} if found else {"answer": answer}
+
+    graph = StateGraph(State).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+    config["configurable"] = {"thread_id": "stale"}
+    for question in ("Is the pump covered?", "And what of the valve?"):
+        graph.invoke({"question": question}, config)
+    assert [[d.content for d in t.documents] for t in recorded.traces] == [[CHUNK], []]
+
+
+def test_an_empty_reply_is_the_answer(recorded: Recorded, config: Any) -> None:
+    """Neither a tool's result nor the answer of an earlier turn stands in for it."""
+    from langchain.agents import create_agent
+
+    model = Model(messages=iter([AIMessage("", tool_calls=[CALL]), AIMessage("It is."), AIMessage("")]))
+    talk = create_agent(model, [look_up])
+    first = talk.invoke({"messages": [("user", "Is it a pump?")]}, config)
+    talk.invoke({"messages": [*first["messages"], ("user", "And this?")]}, config)
+    assert [t.answer for t in recorded.traces] == ["It is.", ""]
+
+
 # --- tools ---------------------------------------------------------------------------------------
 
 

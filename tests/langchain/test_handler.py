@@ -24,9 +24,10 @@ from langchain_core.tools import tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import INVALID_SPAN
 
 from ragtrace import semconv
-from ragtrace.capture.request import Request
+from ragtrace.capture.request import Request, Run
 from ragtrace.capture.seen_context import earlier_chunks
 from ragtrace.evaluate.causes import cause
 from ragtrace.records import Document as RecordedDocument
@@ -696,14 +697,17 @@ def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, 
         runnable.invoke(prompt, {**config, "metadata": {"session_id": session}})
         return recorded.traces[-1]
 
+    def root(session: str) -> Run:
+        return Run(0, Request(session=session), None, INVALID_SPAN, "", "", 0, False, "")
+
     turn(make_chain(retriever=Fixed(documents=long)), "memory-0")
     model = FakeListChatModel(responses=["yes"])
     seen = turn(model, "memory-0", " ".join(each.page_content for each in long))
     assert [d.id for d in seen.chunks] == ["long-1", "long-2", "long-3"]
     for i in range(1_000):
-        earlier_chunks(Request(session=f"memory-{i + 1}"), [RecordedDocument("d", "chunk")])
+        earlier_chunks(root(f"memory-{i + 1}"), [RecordedDocument("d", "chunk")])
     assert turn(model, "memory-0").documents == ()
     for i in range(100):
-        earlier_chunks(Request(session="without text"), [RecordedDocument(f"d{i}", "")])
-    ids = [each.id for each in earlier_chunks(Request(session="without text"), [])]
+        earlier_chunks(root("without text"), [RecordedDocument(f"d{i}", "")])
+    ids = [each.id for each in earlier_chunks(root("without text"), [])]
     assert ids == [f"d{i}" for i in range(99, 35, -1)]

@@ -42,12 +42,12 @@ def test_the_scores_are_the_same(runner: ProcessRunner) -> None:
 
 
 def test_what_a_request_took_is_not_sent() -> None:
-    """Seconds, tokens and versions are the metrics' matter: no evaluator reads them."""
+    """Tokens and versions are the metrics' matter. Its stages say whether a model was called."""
     facts = Facts(
         stages={"tool": 1.0}, time_to_first_chunk=0.1, input_tokens=1, prompt_version="v1", finish_reason="stop"
     )
     sent = portable(make_trace(facts=facts, attributes={"plan": "paid"}))
-    assert (sent.facts, sent.attributes) == (Facts(finish_reason="stop"), {})
+    assert (sent.facts, sent.attributes) == (Facts(finish_reason="stop", stages={"tool": 1.0}), {})
 
 
 def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:

@@ -334,20 +334,8 @@ def _run(node: Node, facts: SpanFacts, state: Request, parent: Run | None) -> Ru
     span = NonRecordingSpan(SpanContext(record.trace_id, record.span_id, False, flags, trace_state))
     operation = semconv.OP_WORKFLOW if facts.operation == dialects.TASK else facts.operation
     return Run(
-        key=(record.trace_id, record.span_id),
-        request=state,
-        parent=parent,
-        span=span,
-        operation=operation,
-        name=facts.name,
-        started=record.started,
-        recording=False,
-        title="",  # the span is another library's
-        query=facts.query,
-        answer=facts.answer,
-        attributes=dict(facts.attributes),
-        documents=facts.documents,
-        first_chunk=facts.first_chunk,
-        finish_reason=facts.finish_reason,
-        failure=facts.error,
-    )
+        key=(record.trace_id, record.span_id), request=state, parent=parent, span=span, operation=operation,
+        name=facts.name, started=record.started, recording=False, title="", query=facts.query, answer=facts.answer,
+        attributes=dict(facts.attributes), documents=facts.documents, first_chunk=facts.first_chunk,
+        finish_reason=facts.finish_reason, failure=facts.error,
+    )  # fmt: skip

@@ -20,24 +20,16 @@ def record_from(span: Any, scope: str, service: str) -> SpanRecord:
     """The record of a span. The span's own messages are not kept."""
     parent = int.from_bytes(span.parent_span_id, "big")
     started = span.start_time_unix_nano
+    # A span on the wire has ended; a sender that gives no end, or one before the start, gives no duration.
+    ended = max(span.end_time_unix_nano, started, 1)
+    events = (SpanEvent(event.name, event.time_unix_nano, attributes_from(event.attributes)) for event in span.events)
     return SpanRecord(
-        trace_id=int.from_bytes(span.trace_id, "big"),
-        span_id=int.from_bytes(span.span_id, "big"),
-        parent_id=parent or None,
-        name=span.name,
-        scope=scope,
-        kind=_KINDS.get(span.kind, "INTERNAL"),
-        started=started,
-        # A span on the wire has ended; a sender that gives no end, or one before the start, gives no duration.
-        ended=max(span.end_time_unix_nano, started, 1),
-        status=_STATUSES.get(span.status.code, "UNSET"),
-        attributes=attributes_from(span.attributes),
-        events=tuple(
-            SpanEvent(event.name, event.time_unix_nano, attributes_from(event.attributes)) for event in span.events
-        ),
-        service=service,
+        trace_id=int.from_bytes(span.trace_id, "big"), span_id=int.from_bytes(span.span_id, "big"),
+        parent_id=parent or None, name=span.name, scope=scope, kind=_KINDS.get(span.kind, "INTERNAL"),
+        started=started, ended=ended, status=_STATUSES.get(span.status.code, "UNSET"),
+        attributes=attributes_from(span.attributes), events=tuple(events), service=service,
         trace_state=tracestate_member(span.trace_state) if span.trace_state else "",
-    )
+    )  # fmt: skip
 
 
 def tracestate_member(trace_state: str) -> str:

@@ -160,16 +160,11 @@ def _tool_result(attributes: Mapping[str, Any]) -> str | None:
 def _name(record: SpanRecord) -> str:
     """The component's name, without what libraries put around it."""
     attributes = record.attributes
-    name = texts.first_value(
-        attributes,
-        (
-            semconv.WORKFLOW_NAME,
-            dialects.TRACELOOP_NAME,
-            semconv.AGENT_NAME,
-            dialects.LANGFUSE_TRACE_NAME,
-            dialects.VERCEL_FUNCTION,
-        ),
-    )
+    names = (
+        semconv.WORKFLOW_NAME, dialects.TRACELOOP_NAME, semconv.AGENT_NAME, dialects.LANGFUSE_TRACE_NAME,
+        dialects.VERCEL_FUNCTION,
+    )  # fmt: skip
+    name = texts.first_value(attributes, names)
     return dialects.SUFFIXES.sub("", dialects.PREFIXES.sub("", str(name or record.name)))
 
 

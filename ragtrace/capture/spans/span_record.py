@@ -52,17 +52,11 @@ def record_of(span: Any) -> SpanRecord:
     """A record of a span of OpenTelemetry's SDK, which may still be open. Copies no text."""
     context, parent, scope = span.context, span.parent, span.instrumentation_scope
     return SpanRecord(
-        trace_id=context.trace_id,
-        span_id=context.span_id,
-        parent_id=None if parent is None else parent.span_id,
-        name=span.name,
-        scope=scope.name if scope is not None else "",
-        kind=span.kind.name,
-        started=span.start_time or 0,
-        ended=span.end_time or 0,
-        status=span.status.status_code.name,
+        trace_id=context.trace_id, span_id=context.span_id, parent_id=None if parent is None else parent.span_id,
+        name=span.name, scope=scope.name if scope is not None else "", kind=span.kind.name,
+        started=span.start_time or 0, ended=span.end_time or 0, status=span.status.status_code.name,
         attributes=dict(span.attributes or {}),
         events=tuple(SpanEvent(event.name, event.timestamp, event.attributes or {}) for event in span.events),
         sampled=context.trace_flags.sampled,
         trace_state=context.trace_state.get(TRACE_STATE_MEMBER, "") if context.trace_state else "",
-    )
+    )  # fmt: skip
