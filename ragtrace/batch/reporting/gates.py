@@ -97,16 +97,16 @@ def _result(run: EvaluationRun, gate: Gate, metric: Metric, model: str) -> GateR
     rows = [row for row in run.originals() if row.model == model]
     missed = _share_problem(gate, rows) if gate.is_share else _mean_problem(gate, metric, rows)
     problem = missed or _unmeasured(gate, rows)
-    return GateResult(
-        gate, model, f"{gate.name}: {problem.format(model_name(model))}" if problem else "", is_missed=bool(missed)
-    )
+    text = f"{gate.name}: {problem.format(model_name(model))}" if problem else ""
+    return GateResult(gate, model, text, is_missed=bool(missed))
 
 
 def _unmeasured(gate: Gate, rows: Sequence[Result]) -> str:
-    """How many rows an error left without a score, and why: a gate must not open on the others alone."""
-    errors = Counter(s.error for row in rows if (s := row.scores.get(gate.name)) and s.error is not None)
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in errors.most_common())
-    return f"{errors.total()} of {len(rows)} rows of {{}} have no score ({reasons})" if errors else ""
+    """How many rows an error or a blank answer left without a score: a gate must not open on the others alone."""
+    scores = [(s, row.answer.strip()) for row in rows if (s := row.scores.get(gate.name))]
+    counts = Counter(s.error or "no answer" for s, answer in scores if s.error or not (answer or s.value is not None))
+    text = ", ".join(f"{reason}: {count}" for reason, count in counts.most_common())
+    return f"{counts.total()} of {len(rows)} rows of {{}} have no score ({text})" if counts else ""
 
 
 def _mean_problem(gate: Gate, metric: Metric, rows: Sequence[Result]) -> str:
