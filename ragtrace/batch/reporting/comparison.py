@@ -155,7 +155,7 @@ def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0, columns:
     head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
     rows = [head, *(_cells(d) for d in comparison.differences)]
     changed = [d for d in comparison.differences if d.p is not None and d.varies]
-    largest = min(changed, key=lambda d: d.p or 0.0, default=None)
+    largest = min(changed, key=lambda d: (d.p or 0.0, -abs(d.difference or 0.0)), default=None)
     lines = [
         f"A: {a.info.file or 'first run'}   B: {b.info.file or 'second run'}",
         f"rows in both {comparison.matched} · only in A {comparison.only_a} · only in B {comparison.only_b}"
