@@ -106,7 +106,7 @@ def redact_written(span: Span, title: str, sanitizer: Any) -> None:
     """
     if isinstance(sanitizer, Sanitizer) and sanitizer.redact is None:
         return
-    written = dict(getattr(span, "attributes", None) or {})
+    written = dict(attributes_of(span)) if hasattr(span, "attributes") else {}
     written.pop(semconv.OPERATION, None)
     if written:
         clean = sanitizer.attributes(written)
