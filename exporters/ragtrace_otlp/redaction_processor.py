@@ -12,18 +12,13 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
+from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp.hold import copy_of
 from ragtrace_otlp.text_filter import TextFilter
 
 _OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
 """Ragtrace's instrumentation scopes: what is on their spans is redacted when it is written, or when the span ends."""
-NAME_LENGTH, STATUS_LENGTH = 500, 2_000
-"""Characters of a span's name and of a status that are kept."""
-_MESSAGE = "exception.message"
-"""What the description of a status is, too."""
-
-
 _ADDRESSES = frozenset({"http.target", "http.url", "url.full", "url.query"})
 _PARAMETER = re.compile(
     r"((?:^|[?&])[\w-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w-]*=)[^&#]+", re.I
@@ -72,7 +67,7 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> Read
     attributes and the resource stay; so do the counts of what the SDK dropped."""
     status = span.status
     if status.description:
-        description = sanitizer.attributes({_MESSAGE: status.description}).get(_MESSAGE)
+        description = sanitizer.attributes({MESSAGE: status.description}).get(MESSAGE)
         status = Status(status.status_code, description and description[:STATUS_LENGTH])
     events = [Event(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp) for e in span.events]
     links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]

@@ -18,8 +18,8 @@ _STRIDE = 4
 """Spans whose attributes an exporter's thread makes before it lets requests run: the SDK's exports 512 at once."""
 _makes = itertools.count(1)
 _PLAIN = frozenset({str, int, float, bool})
-_MESSAGE, _NAME = "exception.message", 500
-"""What the description of a status is, too; characters of a name."""
+NAME_LENGTH, STATUS_LENGTH, MESSAGE = 500, 2_000, "exception.message"
+"""Characters of a name and of a status that are kept; what the description of a status is, too."""
 
 
 def _put(target: BoundedAttributes, attributes: Mapping[str, Any]) -> None:
@@ -115,15 +115,15 @@ def redact_written(span: Span, title: str, sanitizer: Any) -> None:
             del span._attributes[key]  # type: ignore[attr-defined]  # the SDK's own; there is no other way
     _replace(
         getattr(span, "_events", None),
-        lambda e: type(e)(sanitizer.text(e.name, _NAME), _redacted(e, sanitizer), e.timestamp),
+        lambda e: type(e)(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp),
     )
     _replace(getattr(span, "_links", None), lambda link: type(link)(link.context, _redacted(link, sanitizer)))
     status = getattr(span, "status", None)
     if status is not None and status.description:
-        description = sanitizer.attributes({_MESSAGE: status.description}).get(_MESSAGE)
+        description = sanitizer.attributes({MESSAGE: status.description}).get(MESSAGE)
         span.set_status(Status(status.status_code, description))
     if (name := getattr(span, "name", title)) != title:
-        span.update_name(sanitizer.text(name, _NAME))
+        span.update_name(sanitizer.text(name, NAME_LENGTH))
 
 
 def _redacted(item: Any, sanitizer: Any) -> BoundedAttributes:

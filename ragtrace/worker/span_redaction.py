@@ -6,11 +6,11 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.capture.span_writer import NAME_LENGTH, STATUS_LENGTH
 from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.conversion import attributes_from
 from ragtrace.capture.spans.pieces import spans_in
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace_otlp.redaction_processor import NAME_LENGTH, STATUS_LENGTH
 from ragtrace_otlp.wire import write_attributes
 
 

@@ -327,8 +327,11 @@ def test_a_short_answer_says_something(answer: str) -> None:
 
 
 def test_a_request_without_a_model_has_no_answer_to_judge() -> None:
-    """A row of a data set without an answer, and a request that failed, have no score."""
+    """A row of a data set without an answer, and a request that failed or was cancelled, have no score."""
     assert score("no_answer", answer="").label == "not_applicable"
+    assert score("no_answer", answer="", facts=Facts(stages={"generation": 0.1})).label == "fail"
+    for name in ("no_answer", "pii_leakage", "answer_relevance"):  # the answer is cut where the user left
+        assert score(name, query="Who?", answer="The", facts=Facts(cancelled=True)).label == "not_applicable"
 
 
 def test_an_answer_about_something_else_is_not_grounded() -> None:

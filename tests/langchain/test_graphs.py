@@ -319,10 +319,8 @@ def test_a_graph_in_a_chain_waits(recorded: Recorded, config: Any) -> None:
     chain = graph.with_fallbacks([RunnableLambda(str)])
     chain.invoke({"question": "Write to Ada."}, config)
     chain.invoke(Command(resume="yes"), config)
-    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
-        ("Write to Ada.", "", True),
-        ("Write to Ada.", "Dear Ada: yes", False),
-    ]
+    assert [t.query for t in recorded.traces] == ["Write to Ada."] * 2
+    assert [(t.answer, t.facts.waiting) for t in recorded.traces] == [("", True), ("Dear Ada: yes", False)]
 
 
 def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import gc
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -29,9 +30,11 @@ from opentelemetry.trace import INVALID_SPAN
 from ragtrace import semconv
 from ragtrace.capture.request import Request, Run
 from ragtrace.capture.seen_context import earlier_chunks
+from ragtrace.capture.timing import usage_by_model
 from ragtrace.evaluate.causes import cause
 from ragtrace.records import Document as RecordedDocument
 from ragtrace.records import Score, Trace
+from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
 from tests.conftest import Recorded
 from tests.langchain import cases
@@ -625,6 +628,15 @@ def test_tokens_of_several_models(recorded: Recorded, config: Any) -> None:
     (trace,) = recorded.traces
     assert {m: used[:2] for m, used in trace.facts.usage.items()} == {"small": (7, 3), "large": (7, 3)}
     assert (trace.facts.input_tokens, trace.facts.output_tokens) == (14, 6)
+
+
+def test_a_call_that_passes_on_counts_its_tokens_once() -> None:
+    """A model that asks another one, or a function around a model, reports the same tokens again."""
+    counts = {semconv.REQUEST_MODEL: "m", semconv.INPUT_TOKENS: 100, semconv.OUTPUT_TOKENS: 10}
+    outer = Run(0, Request(), None, INVALID_SPAN, semconv.OP_CHAT, "", 0, False, "", attributes=counts)
+    inner = replace(outer, parent=outer)
+    usage = usage_by_model([outer, inner, replace(outer, parent=None)], Sanitizer())
+    assert usage["m"][:2] == (200, 20)
 
 
 def test_a_model_alone_is_its_own_stage(recorded: Recorded, config: Any) -> None:
