@@ -103,17 +103,11 @@ def from_evaluation(evaluation: Evaluation, form: AnnotationForm) -> Iterator[An
         if score.error is not None or score.label == NOT_APPLICABLE or (value is None and score.label is None):
             continue
         yield Annotation(
-            f"{trace.trace_id:032x}",
-            f"{trace.span_id:016x}" if trace.span_id else "",
-            form.word(score.name),
-            form.word(score.version),
-            semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
-            None if value is None else float(value),
-            None if score.label is None else form.word(score.label),
-            form.explanation(score.explanation),
-            _metadata(score, evaluation.cause, form),
-            time.time(),
-        )
+            f"{trace.trace_id:032x}", f"{trace.span_id:016x}" if trace.span_id else "", form.word(score.name),
+            form.word(score.version), semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
+            None if value is None else float(value), None if score.label is None else form.word(score.label),
+            form.explanation(score.explanation), _metadata(score, evaluation.cause, form), time.time(),
+        )  # fmt: skip
 
 
 def encode(annotations: Sequence[Annotation]) -> bytes:

@@ -131,12 +131,9 @@ def _body(one: Annotation, config: Mapping[str, Any] | None) -> dict[str, Any]:
     if one.label is not None:
         metadata["label"] = one.label
     body = {
-        "id": str(one.id),
-        "traceId": one.trace_id,
-        "name": one.name,
-        "metadata": metadata,
+        "id": str(one.id), "traceId": one.trace_id, "name": one.name, "metadata": metadata,
         **(_by_value(one) if config is None else _by_config(one, config)),
-    }
+    }  # fmt: skip
     return body if one.explanation is None else {**body, "comment": one.explanation}
 
 

@@ -105,15 +105,11 @@ def _body(one: Annotation) -> dict[str, Any]:
     else:
         value = one.value if one.value is not None else one.label
     body = {
-        "assessment_id": f"a-{one.id.hex}",
-        "assessment_name": one.name,
-        "trace_id": f"{_PREFIX}{one.trace_id}",
+        "assessment_id": f"a-{one.id.hex}", "assessment_name": one.name, "trace_id": f"{_PREFIX}{one.trace_id}",
         "source": {"source_type": _SOURCES[one.kind], "source_id": f"ragtrace/{one.identifier}"},
-        "create_time": moment,
-        "last_update_time": moment,
-        "feedback": {"value": value},
+        "create_time": moment, "last_update_time": moment, "feedback": {"value": value},
         "metadata": {name: text if isinstance(text, str) else json.dumps(text) for name, text in metadata.items()},
-    }
+    }  # fmt: skip
     return body if one.explanation is None else {**body, "rationale": one.explanation}
 
 

@@ -72,13 +72,11 @@ class PhoenixAnnotations:
 def _body(one: Annotation, field: str) -> dict[str, Any]:
     result = {"score": one.value, "label": one.label, "explanation": one.explanation}
     return {
-        field: getattr(one, field),
-        "name": f"{one.name}_" if one.name == _RESERVED else one.name,
-        "annotator_kind": one.kind,
-        "identifier": one.identifier,
+        field: getattr(one, field), "name": f"{one.name}_" if one.name == _RESERVED else one.name,
+        "annotator_kind": one.kind, "identifier": one.identifier,
         "result": {name: value for name, value in result.items() if value is not None},
         "metadata": dict(one.metadata),
-    }
+    }  # fmt: skip
 
 
 # --- labels of people -------------------------------------------------------------------------------------------------

@@ -96,17 +96,11 @@ class NatsTransport:
 
     async def _connect(self, address: TransportAddress) -> Any:
         return await nats.connect(
-            [f"nats://{server}" for server in address.servers],
-            user=address.user or None,
-            password=address.password or None,
-            user_credentials=address.options.get("credentials"),
-            max_reconnect_attempts=-1,
-            reconnect_time_wait=0.5,
-            connect_timeout=5,
-            allow_reconnect=True,
-            error_cb=self._note_refusal,
-            reconnected_cb=self._note_connection,
-        )
+            [f"nats://{server}" for server in address.servers], user=address.user or None,
+            password=address.password or None, user_credentials=address.options.get("credentials"),
+            max_reconnect_attempts=-1, reconnect_time_wait=0.5, connect_timeout=5, allow_reconnect=True,
+            error_cb=self._note_refusal, reconnected_cb=self._note_connection,
+        )  # fmt: skip
 
     async def _note_refusal(self, error: Exception) -> None:
         """Remember why the client cannot connect again: the calls that wait for it say only that time is over."""

@@ -74,16 +74,10 @@ class RedisTransport:
         self._dead = f"{address.stream}:dead"
         host, _, port = address.servers[0].rpartition(":")
         self._client: Any = redis.Redis(
-            host=host.strip("[]"),
-            port=int(port),
-            db=int(address.options.get("db", "0")),
-            username=address.user or None,
-            password=address.password or None,
-            ssl=address.scheme == "rediss",
-            socket_timeout=30.0,
-            socket_connect_timeout=5.0,
-            health_check_interval=30,
-        )
+            host=host.strip("[]"), port=int(port), db=int(address.options.get("db", "0")),
+            username=address.user or None, password=address.password or None, ssl=address.scheme == "rediss",
+            socket_timeout=30.0, socket_connect_timeout=5.0, health_check_interval=30,
+        )  # fmt: skip
         self._publish_script = self._client.register_script(_PUBLISH)
         self._leave_script = self._client.register_script(_LEAVE)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"

@@ -92,6 +92,8 @@ class CountingExporter(Generic[T]):
         """Whether the backend has no place for optional items."""
         self.is_urgent: Callable[[], bool] = lambda: False
         """Whether so many items wait that the exporter should not step aside."""
+        self.prepare: Callable[[T], T] | None = None
+        """What changes each item last of all."""
         self._logged_at = 0.0
         self._stopped = self._is_busy = False
         self._accepted: Callable[[], int] | None = None
@@ -134,7 +136,7 @@ class CountingExporter(Generic[T]):
         _attempt.exporter = self
         reason = ""
         try:
-            result = self._inner.export(part)
+            result = self._inner.export(list(map(self.prepare, part)) if self.prepare else part)
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
             # requests' errors are OSErrors. Older SDKs raise them, newer ones return a failure.
             is_network, name = isinstance(error, OSError), type(error).__name__

@@ -17,7 +17,7 @@ from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs import export as log_export
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from ragtrace.errors import SettingError
@@ -28,7 +28,7 @@ from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordPro
 from ragtrace_otlp.events import EventSink
 from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
-from ragtrace_otlp.redaction_processor import RedactionProcessor
+from ragtrace_otlp.redaction_processor import RedactionProcessor, cut_copy
 from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.span_source import SpanSource
 from ragtrace_otlp.spans import EvaluationSpanSink
@@ -202,6 +202,7 @@ def set_up(
         shutdown_on_exit=False,
         sampler=environment.make_sampler(),
         id_generator=environment.make_id_generator(),
+        span_limits=SpanLimits(max_attribute_length=SpanLimits.UNSET, max_span_attribute_length=SpanLimits.UNSET),
     )
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late, others=redact_others)
@@ -230,11 +231,16 @@ def _export_spans(
         exporters, file = [file], None
     if not exporters:
         return
+    limits = SpanLimits()
+    is_limited = limits.max_span_attribute_length is not None or limits.max_attribute_length is not None
+    cut = partial(cut_copy, limits=limits) if is_limited else None
     telemetry.span_exporter = CountingExporter(environment.as_one(exporters), "spans", SpanExportResult.FAILURE)
+    telemetry.span_exporter.prepare = cut
     telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
     onward: SpanProcessor = telemetry.processor
     if file is not None:  # both were asked for
         telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
+        telemetry.file_exporter.prepare = cut
         onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
     telemetry.hold = options.hold_around(onward, telemetry.late)
     telemetry.tracer_provider.add_span_processor(telemetry.hold)

@@ -8,7 +8,7 @@ from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanLimits, SpanProcessor
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
@@ -81,10 +81,28 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> Read
     )
 
 
+def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
+    """A copy of a span with its values cut to the limits of length: what was cut before it is redacted would not be
+    recognized."""
+    length = limits.max_attribute_length
+    events = [Event(e.name, _copied(e, e.attributes, length), e.timestamp) for e in span.events]
+    links = [Link(link.context, _copied(link, link.attributes, length)) for link in span.links]
+    return copy_of(
+        span,
+        attributes=_copied(span, span.attributes, limits.max_span_attribute_length),
+        events=_bounded(events, span.dropped_events),
+        links=_bounded(links, span.dropped_links),
+    )
+
+
 def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes:
     """The attributes of a span, an event or a link, redacted."""
     attributes = {key: _named(value) if key in _ADDRESSES else value for key, value in (item.attributes or {}).items()}
-    copy = BoundedAttributes(attributes=sanitizer.attributes(attributes), immutable=True)
+    return _copied(item, sanitizer.attributes(attributes))
+
+
+def _copied(item: Any, attributes: Any, length: int | None = None) -> BoundedAttributes:
+    copy = BoundedAttributes(attributes=attributes, immutable=True, max_value_len=length)
     copy.dropped = getattr(item, "dropped_attributes", 0)
     return copy
 

@@ -71,12 +71,9 @@ class EvaluationSpanSink:
         root = root_context(evaluation)
         now = time.time_ns()
         span = self._tracer.start_span(
-            semconv.OP_EVALUATION,
-            set_span_in_context(NonRecordingSpan(root), Context()),
-            SpanKind.INTERNAL,
-            links=(Link(root),),
-            start_time=now,
-        )
+            semconv.OP_EVALUATION, set_span_in_context(NonRecordingSpan(root), Context()), SpanKind.INTERNAL,
+            links=[Link(root)], start_time=now,
+        )  # fmt: skip
         _lift_limit(span)
         span.set_attributes(score_attributes(evaluation, self._form))
         span.set_attribute(semconv.PROBABILITY, evaluation.trace.sampling_probability)

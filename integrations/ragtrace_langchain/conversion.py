@@ -71,12 +71,8 @@ def _child_config() -> ContextVar[Any]:
 def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     session, user = session_and_user(metadata)
     own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
-    return {
-        "session": session,
-        "user": user,
-        "tags": [tag for tag in map(sendable, tags or ()) if not tag.startswith(_FRAMEWORK_TAGS)],
-        "metadata": own,
-    }
+    labels = [tag for tag in map(sendable, tags or ()) if not tag.startswith(_FRAMEWORK_TAGS)]
+    return {"session": session, "user": user, "tags": labels, "metadata": own}
 
 
 def text_of(value: Any) -> str:

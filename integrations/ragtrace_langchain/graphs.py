@@ -20,8 +20,9 @@ from ragtrace.text.sanitizer import sendable
 _MAX_THREADS = 1_000
 """Conversations whose interrupt is remembered, the latest."""
 
-GRAPH, RESUMES = "graph", "resumes"
-"""The state of a graph; of a chain that resumes a graph inside of it, whose thread is known when the graph has run."""
+GRAPH, RESUMES, ELSEWHERE = "graph", "resumes", "elsewhere"
+"""The state of a graph; of a chain that resumes a graph inside of it, whose thread is known when the graph has run; of
+a graph that stopped in another process."""
 
 _interrupted: dict[str, tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
 """Root span, question and context of an interrupted graph by its thread. Single operations on it are atomic."""
@@ -83,9 +84,16 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {semconv.OI_GRAPH_NODE: node, semconv.OI_GRAPH_NODE_NAME: node} if isinstance(node, str) else {}
 
 
+def root_of(run: Run) -> Run | None:
+    """Returns the root that waits where this run does: itself, or the request by hand around it."""
+    above = run.parent
+    return run if above is None else above if above.parent is None and above.owner is None else None
+
+
 def _thread(root: Run) -> str:
     """Returns the thread of a graph: a session may have several."""
-    return str(root.request.metadata.get("thread_id") or root.request.session or "")
+    request = root.request
+    return str(request.thread or request.metadata.get("thread_id") or request.session or "")
 
 
 def complete_interrupt(root: Run | None) -> bool:
@@ -100,7 +108,7 @@ def complete_interrupt(root: Run | None) -> bool:
 
 def remember_interrupt(root: Run) -> None:
     """Remembers a graph that stops to ask a person: its root, question and what its model saw."""
-    thread = _thread(root)
+    thread, root.request.calls_before = _thread(root), len(root.request.model_calls)
     if not thread:
         return
     _interrupted.pop(thread, None)  # to the end: the oldest goes first
@@ -112,19 +120,23 @@ def remember_interrupt(root: Run) -> None:
             del _interrupted[next(iter(_interrupted))]
 
 
-def forget_interrupt(root: Run) -> None:
+def forget_interrupt(root: Run | None) -> None:
     """Forgets the interrupted graph that this root has brought to its answer."""
-    if root.request.is_resumption and root.request.interrupt is None:
+    if root is not None and root.request.is_resumption and root.request.interrupt is None:
         _interrupted.pop(_thread(root), None)
 
 
-def link_resumption(root: Run) -> None:
+def link_resumption(root: Run) -> bool:
     """Links the root of a graph that goes on to the root of the run that was interrupted in the same thread, and
-    gives it the question and the context of that one. That one stays remembered until this one answers: a resumption
-    that fails is repeated."""
-    interrupted = _interrupted.get(_thread(root))
+    gives it the question and the context of that one; whether that one is known. It stays remembered until this one
+    answers: a resumption that fails is repeated."""
+    request, interrupted = root.request, _interrupted.get(_thread(root))
+    request.interrupt = None
     if interrupted is not None:
-        root.request.is_resumption = True
-        context, question, root.request.carried = interrupted
+        request.is_resumption = True
+        context, question, carried = interrupted
         root.query = question or root.query
-        root.span.add_link(context)
+        if context != root.span.get_span_context():  # else it goes on in the request by hand in which it asked
+            request.carried = carried
+            root.span.add_link(context)
+    return interrupted is not None

@@ -179,9 +179,11 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes[semconv.AGENT_NAME] = agent
         run.state = graphs.GRAPH if graphs.is_called_by_graph() else None
         self._read_inputs(run, inputs)
-        resumes = getattr(inputs, "resume", None) is not None
-        if run.parent is None and "thread_id" in metadata and (resumes or inputs is None):
-            graphs.link_resumption(run)
+        resumes, root = getattr(inputs, "resume", None) is not None, graphs.root_of(run)
+        if root is not None and "thread_id" in metadata:
+            root.request.thread = metadata["thread_id"]
+            if (resumes or inputs is None) and not graphs.link_resumption(root) and resumes:
+                run.state = graphs.ELSEWHERE
         elif run.parent is None and resumes:
             run.state = graphs.RESUMES
 
@@ -232,13 +234,16 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             request = run.request
             streams = [call for call in request.model_calls if call.chunks]
             cancelled = any(outputs is None or call.key in request.open for call in streams)
+            root = graphs.root_of(run)
             if run.state == graphs.RESUMES:
                 graphs.link_resumption(run)
-            if run.parent is None and read_interrupt(run, outputs):
-                graphs.remember_interrupt(run)
+            elif run.state == graphs.ELSEWHERE and root is not None:
+                root.query = run.query = question_of_state(run, outputs) or run.query
+            if root is not None and read_interrupt(root, outputs):
+                graphs.remember_interrupt(root)
             if not cancelled:
                 read_answer(run, outputs)
-                graphs.forget_interrupt(run)
+                graphs.forget_interrupt(root)
             cancelled = not graphs.complete_interrupt(run) and cancelled
         self._recorder.end(run_id, cancelled=cancelled)
 
@@ -249,18 +254,16 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.query is None:
             run.query = query_of(kwargs.get("inputs"))
         if conversion.is_control_flow(error):
-            root = self._recorder.get(kwargs["parent_run_id"])
-            if root is not None and note_interrupt(root, kwargs["parent_run_id"], error):
+            graph = self._recorder.get(kwargs["parent_run_id"])
+            if graph is not None and (root := graphs.root_of(graph)) and note_interrupt(root, error):
                 graphs.remember_interrupt(root)  # now: who leaves the stream here may resume before it is closed
         self._fail(run_id, error)
 
     def _fail(self, run_id: Hashable, error: BaseException) -> None:
         if is_cancellation(error):
             self._recorder.end(run_id, cancelled=not graphs.complete_interrupt(self._recorder.get(run_id)))
-        elif conversion.is_control_flow(error):
-            self._recorder.end(run_id)
         else:
-            self._recorder.end(run_id, error=error)
+            self._recorder.end(run_id, error=None if conversion.is_control_flow(error) else error)
 
     # --- models ----------------------------------------------------------------------------------
 
@@ -392,9 +395,3 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles a failed tool."""
         self._fail(run_id, error)
-
-    def on_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: LangGraph stops to ask a person, which is not an error."""
-
-    def on_resume(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: LangGraph continues."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import fields_of, sendable
 from ragtrace_langchain.chat_messages import ROLES, message_of
 from ragtrace_langchain.conversion import text_of
-from ragtrace_langchain.graphs import GRAPH
+from ragtrace_langchain.graphs import ELSEWHERE, GRAPH
 
 _QUERY_KEYS = ("question", "query", "input", "user_input", "user_query", "prompt", "text")
 _STRUCTURED_KEYS = ("structured_response", "parsed")
@@ -80,11 +80,9 @@ def question_text(value: Any) -> str:
     return value if isinstance(value, str) else sendable(value, _MAX_CHARS)
 
 
-def note_interrupt(root: Run, above: Hashable, error: BaseException) -> bool:
-    """Notes that a root stopped to ask a person, where the run that was interrupted is directly below it; whether it
-    did. A graph that is called inside, and stops, ends as any other run: its caller goes on."""
-    if root.parent is not None or root.key != above:
-        return False
+def note_interrupt(root: Run, error: BaseException) -> bool:
+    """Notes that a root stopped to ask a person; whether it did. A graph that is called inside, and stops, ends as any
+    other run: its caller goes on."""
     question, before = _questions_of(error.args[0] if error.args else ()), root.request.interrupt
     if question is not None and (before is None or question not in before):  # branches ask one after the other
         root.request.interrupt = f"{before}\n{question}" if before else question
@@ -108,7 +106,7 @@ def _questions_of(interrupts: Any) -> str | None:
 def question_of_state(run: Run, outputs: Any) -> str | None:
     """Returns the question in the state that a graph returns, for one that went on from a checkpoint without inputs."""
     state = outputs if isinstance(outputs, Mapping) else fields_of(outputs)
-    if run.state != GRAPH or not state:
+    if run.state not in (GRAPH, ELSEWHERE) or not state:
         return None
     return query_of({key: state.get(key) for key in ("messages", *_QUERY_KEYS)})
 
@@ -116,7 +114,7 @@ def question_of_state(run: Run, outputs: Any) -> str | None:
 def read_answer(run: Run, outputs: Any) -> None:
     """Reads what a chain, graph or agent returns into its run."""
     # The parts of a graph's state come one after the other; those of a chain's outputs may be answers side by side.
-    calls = run.request.model_calls if run.state == GRAPH else ()
+    calls = run.request.model_calls if run.state in (GRAPH, ELSEWHERE) else ()
     try:
         run.answer = answer_of(outputs, run.query, [call.answer.strip() for call in reversed(calls) if call.answer])
     except Exception:  # noqa: BLE001 an application's mapping whose methods raise, which is named instead

@@ -96,12 +96,8 @@ def origin(tags: Any) -> dict[str, Any]:
     labels = own.pop("tags", None)
     if isinstance(labels, str):
         labels = [labels]
-    return {
-        "session": session,
-        "user": user,
-        "tags": [identity_of(label) for label in labels] if isinstance(labels, Iterable) else [],
-        "metadata": own,
-    }
+    labels = [identity_of(label) for label in labels] if isinstance(labels, Iterable) else []
+    return {"session": session, "user": user, "tags": labels, "metadata": own}
 
 
 # --- questions and answers -----------------------------------------------------------------------

@@ -388,12 +388,8 @@ class Background(Generic[Item]):
         """The counts of this process, from one snapshot."""
         with self.lock:
             return QueueStats(
-                total=self._count,
-                done=self._count - self.waiting - self.running - sum(self._dropped.values()),
-                waiting=self.waiting,
-                waiting_bytes=self._bytes,
-                running=self.running,
+                total=self._count, done=self._count - self.waiting - self.running - sum(self._dropped.values()),
+                waiting=self.waiting, waiting_bytes=self._bytes, running=self.running,
                 oldest_age=time.monotonic() - self._queue[0].since if self._queue else 0.0,
-                dropped=dict(self._dropped),
-                failures=self._failures,
-            )
+                dropped=dict(self._dropped), failures=self._failures,
+            )  # fmt: skip

@@ -78,7 +78,7 @@ def _begins_array(line: bytes) -> bool:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return True
-    return bool(value) and all(isinstance(item, dict) for item in value)
+    return all(isinstance(item, dict) for item in value)
 
 
 def _array(path: Path) -> Iterator[Record]:
@@ -95,7 +95,8 @@ def _object(line: bytes, number: int) -> Mapping[str, Any] | ValueError:
     try:
         fields = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except (ValueError, RecursionError) as error:
-        return ValueError(f"the line is not JSON: {error}")
+        is_bytes = isinstance(error, UnicodeDecodeError)
+        return ValueError("the line is not UTF-8" if is_bytes else f"the line is not JSON: {error}")
     return fields if isinstance(fields, dict) else ValueError("the line is not an object")
 
 

@@ -67,11 +67,9 @@ class ContentPolicy:
         mode = os.environ.get(_VARIABLE, "NO_CONTENT").strip().upper() or "NO_CONTENT"
         if mode not in _MODES:
             _log.warning(
-                "ragtrace: %s is %r, which is no mode; use one of %s. No content is captured.",
-                _VARIABLE,
-                mode,
+                "ragtrace: %s is %r, which is no mode; use one of %s. No content is captured.", _VARIABLE, mode,
                 ", ".join(_MODES),
-            )
+            )  # fmt: skip
         spans, events = _MODES.get(mode, (False, False))
         return ContentPolicy(spans=spans, events=events, **fields)
 

@@ -65,6 +65,10 @@ class ManualRequest:
         if recorder is None or run is None:
             return
         try:
+            request = run.request
+            if len(request.model_calls) > request.calls_before:
+                request.interrupt = None  # a graph inside stopped to ask a person, and the application went on
+            run.answer = run.answer if request.interrupt is None else request.interrupt
             end_run(recorder, run, error)
         except Exception:  # noqa: BLE001 as above
             recorder.failed("request")
@@ -81,14 +85,10 @@ class ManualRequest:
         options = self._options
         name = identity_of(self._name)
         run = start_run(
-            recorder,
-            semconv.OP_WORKFLOW,
-            name,
-            session=_identity(options.get("session_id")),
-            user=_identity(options.get("user_id")),
-            tags=_labels(options.get("tags")),
+            recorder, semconv.OP_WORKFLOW, name, session=_identity(options.get("session_id")),
+            user=_identity(options.get("user_id")), tags=_labels(options.get("tags")),
             metadata=_metadata(options.get("metadata")),
-        )
+        )  # fmt: skip
         if run is not None:
             self._run, self._token = run, current.attach(run)
             run.attributes[semconv.WORKFLOW_NAME] = recorder.capture.sanitizer.text(name, 200)

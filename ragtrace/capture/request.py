@@ -112,9 +112,13 @@ class Request:
     """Templates that were filled in and not yet sent to a model, by the key of the run that will send them."""
     interrupt: str | None = None
     """What the application asked a person, where it stopped to ask."""
+    calls_before: int = 0
+    """Model calls that had started by then."""
     carried: Sequence[Document] = ()
     """What the model saw before the request stopped to ask a person, where it goes on now."""
     is_resumption: bool = False
+    thread: object = None
+    """The graph's thread."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

@@ -22,7 +22,9 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
     places += [settings.phoenix_url, settings.mlflow_url, settings.langfuse_url, settings.otlp_endpoint]
     if not getattr(telemetry, "own", True):
         places.append("the application's TracerProvider")
-    elif getattr(telemetry, "span_exporter", None) is not None and not (settings.spans_file or places[-1]):
+    elif getattr(telemetry, "span_exporter", None) is not None and not (
+        settings.spans_file or settings.transport or settings.otlp_endpoint
+    ):
         places.append("the endpoint in the environment")
     targets = [_bare(place) for place in places if place]
     if not targets and not has_sinks:
@@ -33,16 +35,11 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
     has_models = any(check.method == "model" for check in checks)
     asking = [check.name for check in checks if check.needs & _ASKS]
     _log.info(
-        "ragtrace: %s (%s): evaluators: %d; %s; texts %s%s%s%s",
-        settings.app,
-        settings.env,
-        len(checks),
-        ", ".join(targets) or "to sinks",
-        "leave" if has_texts else "stay",
-        redacted,
+        "ragtrace: %s (%s): evaluators: %d; %s; texts %s%s%s%s", settings.app, settings.env, len(checks),
+        ", ".join(targets) or "to sinks", "leave" if has_texts else "stay", redacted,
         "; the first scores come when the models are loaded, after some 20 s" if has_models else "",
         f"; these need a request's reference or constraints: {', '.join(asking)}" if asking else "",
-    )
+    )  # fmt: skip
 
 
 def _bare(place: str) -> str:

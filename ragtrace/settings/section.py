@@ -129,7 +129,7 @@ def _table(path: Path, table: str) -> Mapping[str, Any]:
     import tomllib  # loaded late: `import ragtrace` reads no settings
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, deep nesting
         raise SettingError(f"the settings file {path} cannot be read: {error}") from error
     inner: Any = content.get("ragtrace", content)

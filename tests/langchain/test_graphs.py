@@ -21,7 +21,10 @@ from langgraph.types import Command, interrupt
 from opentelemetry.trace import StatusCode
 from pydantic import BaseModel, RootModel
 
+import ragtrace
 from ragtrace import semconv
+from ragtrace.capture import manual
+from ragtrace_langchain import graphs
 from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
 from tests.langchain.cases import Fixed, agent
@@ -335,6 +338,54 @@ def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config:
     graph.invoke(Command(goto="ask", update={"question": "Write to Dan."}), configs[0])
     questions = [t.query.removeprefix("Write to ") for t in recorded.traces]
     assert questions == ["Ada.", "Bob.", "Ada.", "Bob.", "Cyd.", "Dan."]
+
+
+@pytest.mark.parametrize("thread", ["one", "other"])
+def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, handler: Any, config: Any, thread: str) -> None:
+    """So does the request, whatever is shown to the person; the next one has the first question."""
+    config["configurable"] = {"thread_id": f"by hand {thread}"}
+    graph, turns = asking_graph("Send it?"), [{"question": "Write to Ada."}, Command(resume="yes")]
+    manual.set_recorder(handler.recorder)
+    try:
+        for turn, said in zip(turns, ("Write to Ada.", "yes"), strict=True):
+            with ragtrace.request(said, session_id=None if thread == "one" else "s1") as request:
+                state = graph.invoke(turn, config)
+                request.answered(state.get("answer", "A colleague looks at it."))
+        with ragtrace.request("Write to Bob.") as request:  # and both in one
+            graph.invoke({"question": "Write to Bob."}, config)
+            request.answered(graph.invoke(Command(resume="no"), config)["answer"])
+    finally:
+        manual.set_recorder(None)
+    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("Write to Ada.", "", True),
+        ("Write to Ada.", "sent: yes", False),
+        ("Write to Bob.", "sent: no", False),
+    ]
+    roots = [span for span in recorded.spans if span.parent is None]
+    assert [len(root.links) for root in roots] == [0, 1, 0]
+
+
+def test_an_application_that_goes_on_beside_a_paused_graph(recorded: Recorded, handler: Any, config: Any) -> None:
+    """It has answered: its model has, after the graph asked."""
+    config["configurable"] = {"thread_id": "goes on"}
+    manual.set_recorder(handler.recorder)
+    try:
+        with ragtrace.request("Write to Ada.") as request:
+            asking_graph("Send it?").invoke({"question": "Write to Ada."}, config)
+            request.answered(FakeListChatModel(responses=["Dear Ada"]).invoke("Write.", config).text)
+    finally:
+        manual.set_recorder(None)
+    assert [(t.answer, t.facts.waiting) for t in recorded.traces] == [("Dear Ada", False)]
+
+
+def test_a_resumption_in_another_process(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is in the state; the reply of the person is none."""
+    config["configurable"] = {"thread_id": "another process"}
+    graph = asking_graph("Send it?")
+    graph.invoke({"question": "Write to Ada."}, config)
+    monkeypatch.setattr(graphs, "_interrupted", {})
+    graph.invoke(Command(resume="yes"), config)
+    assert [(t.query, t.answer) for t in recorded.traces] == [("Write to Ada.", ""), ("Write to Ada.", "sent: yes")]
 
 
 CHUNK = "The pump is covered for 24 months."

@@ -18,7 +18,7 @@ from ragtrace.errors import SettingError
 from ragtrace.records import Evaluation
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace_otlp import attach
+from ragtrace_otlp import attach, set_up
 
 SECRET = "jane.doe@example.org"
 
@@ -201,3 +201,17 @@ def test_what_is_logged_of_a_failure_is_redacted(caplog: pytest.LogCaptureFixtur
     assert "in __call__" in caplog.text
     assert "jane" not in caplog.text
     assert not any(record.exc_info for record in caplog.records if record.name.startswith("ragtrace"))
+
+
+def test_values_are_cut_after_they_are_masked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """OpenTelemetry's limit of length would cut an address in two, and what is left would not be recognized."""
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "16")
+    telemetry = set_up(spans_file=str(tmp_path / "spans.jsonl"), redact_others=MASKING)
+    text = {"found": "Write to jane.doe@corp.example at once"}
+    with telemetry.tracer_provider.get_tracer("mine").start_as_current_span("find") as span:
+        span.set_attributes(text)
+        span.add_event("found", text)
+    telemetry.close()
+    (line,) = (tmp_path / "spans.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert [found["attributes"], found["events"][0]["attributes"]] == [{"found": "Write to [email]"[:16]}] * 2

@@ -35,12 +35,9 @@ def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:
             break
     reference = metadata.get("reference")
     return {
-        "session": session,
-        "user": user,
-        "tags": tags,
-        "metadata": metadata,
+        "session": session, "user": user, "tags": tags, "metadata": metadata,
         "reference": reference if isinstance(reference, str) else None,
-    }
+    }  # fmt: skip
 
 
 def _session(attributes: Mapping[str, Any]) -> str | None:

@@ -46,7 +46,7 @@ _MARK = re.compile(rf"[\\%&*~`<\x1b]|[{INVISIBLE}]+|[\u00c2-\u00f4](?=[\u0080-\u
 _ASCII_MARK = re.compile(r"[\\%&*~`<\x1b]")
 """What an escape begins with: a search for it costs little in a text without one. A run of invisible characters is one
 beginning: it would be read again from each of them."""
-_PLUS = re.compile(r"(?<=\w)\+(?=\w)")
+_PLUS = re.compile(r"(?<=\w)\+(?=\w)(?![\w.-]{1,64}%40)")
 _FORM = re.compile(r"%[0-9a-fA-F]{2}|[?&]\w+=|^\w+=")
 """A query of a URL or the body of a form, in which a plus is a blank."""
 _WRAP = re.compile(r"(?<=\d)(?: *+[\r\n\t][ \t\r\n]*+|\+)(?=\d)")
