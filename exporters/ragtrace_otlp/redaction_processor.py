@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanLimits, SpanP
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
+from ragtrace import semconv
 from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp.hold import copy_of
@@ -82,14 +83,15 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> Read
 
 
 def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
-    """A copy of a span with its values cut to the limits of length: what was cut before it is redacted would not be
-    recognized."""
-    length = limits.max_attribute_length
+    """A copy of a span with its values, but for scores, cut to the limits of length: what was cut before it is redacted
+    would not be recognized."""
+    length, attributes = limits.max_attribute_length, span.attributes or {}
+    scores = {key: value for key, value in attributes.items() if key.startswith(semconv.SCORE_PREFIX)}
     events = [Event(e.name, _copied(e, e.attributes, length), e.timestamp) for e in span.events]
     links = [Link(link.context, _copied(link, link.attributes, length)) for link in span.links]
     return copy_of(
         span,
-        attributes=_copied(span, span.attributes, limits.max_span_attribute_length),
+        attributes=_copied(span, {**_copied(span, attributes, limits.max_span_attribute_length), **scores}),
         events=_bounded(events, span.dropped_events),
         links=_bounded(links, span.dropped_links),
     )

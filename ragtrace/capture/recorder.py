@@ -12,6 +12,7 @@ import contextlib
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -79,13 +80,9 @@ class Recorder:
 
     def __init__(
         self,
-        tracer_provider: otel.TracerProvider | None = None,
-        *,
-        capture: ContentPolicy | None = None,
-        consumer: Consumer | None = None,
-        scope: str = "ragtrace",
-        logger_provider: Any = None,
-    ) -> None:
+        tracer_provider: otel.TracerProvider | None = None, *, capture: ContentPolicy | None = None,
+        consumer: Consumer | None = None, scope: str = "ragtrace", logger_provider: Any = None,
+    ) -> None:  # fmt: skip
         """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
         that handlers made before `ragtrace.init` evaluate, too."""
         self.capture = capture or ContentPolicy()
@@ -95,6 +92,7 @@ class Recorder:
         self._own_consumer = consumer
         self._runs: dict[Hashable, Run | _Suppressed] = {}
         self._roots: dict[Hashable, Run] = {}
+        self._outlived: deque[Hashable] = deque()
         self._sweep_lock = threading.Lock()
         self._next_sweep = time.monotonic() + 60.0
         self.failures = 0
@@ -109,14 +107,9 @@ class Recorder:
         operation: str,
         name: str,
         *,
-        target: str | None = None,
-        started: int | None = None,
-        session: str | None = None,
-        user: str | None = None,
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, object] | None = None,
-        owner: object = None,
-    ) -> Run | None:
+        target: str | None = None, started: int | None = None, session: str | None = None, user: str | None = None,
+        tags: Sequence[str] = (), metadata: Mapping[str, object] | None = None, owner: object = None,
+    ) -> Run | None:  # fmt: skip
         """Open a span below `parent`, below the run around this call where `parent` is unknown here, or else a
         request's root.
 
@@ -266,12 +259,15 @@ class Recorder:
         request.ended = True
         self._roots.pop(root.key, None)
         # Runs whose end never comes (a cancelled task) or comes later (a stream closed early) end with their request.
-        for key in reversed(list(request.open)):
+        left = list(request.open)
+        for key in reversed(left):
             run = request.open.pop(key, None)
             for table in request.tables:
                 table.pop(key, None)
             if run is not None:
                 self._end_span(run, None, run.reports_end)
+        if cancelled or (error is not None and error != "expired"):
+            self._outlive([root.key, *left])
         consumer = self._own_consumer or _consumer
         if root.operation not in FRAGMENTS:
             try:
@@ -295,6 +291,14 @@ class Recorder:
         finally:  # without a trace the span still leaves
             self._end_span(root, error, cancelled, finished)
         consumer.submit(trace, decision)
+
+    def _outlive(self, keys: Sequence[Hashable]) -> None:
+        """A thread may go on after its request was cancelled or failed: what it starts is no request of its own."""
+        self._runs.update(dict.fromkeys(keys, _SUPPRESSED))
+        self._outlived.extend(keys)
+        while len(self._outlived) > _MAX_OPEN:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                self._runs.pop(self._outlived.popleft(), None)
 
     def _end_span(
         self, run: Run, error: BaseException | str | None, cancelled: bool, finished: int | None = None
@@ -371,14 +375,9 @@ def shared_recorder(
 
 
 def open_recorder(
-    scope: str,
-    *,
-    tracer_provider: Any = None,
-    capture_content: bool | str | None = None,
-    capture: ContentPolicy | None = None,
-    logger_provider: Any = None,
-    consumer: Any = None,
-) -> Recorder:
+    scope: str, *, tracer_provider: Any = None, capture_content: bool | str | None = None,
+    capture: ContentPolicy | None = None, logger_provider: Any = None, consumer: Any = None,
+) -> Recorder:  # fmt: skip
     """Returns the recorder of an adapter: a shared one for the same options, or a new one for a `consumer`.
 
     `scope` is the adapter's instrumentation scope. Raises ValueError for an unknown mode of `capture_content`.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import gc
 import sys
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -566,7 +568,7 @@ def test_nothing_is_left_behind(recorded: Recorded, config: Any, handler: Ragtra
     next(stream)
     del stream
     gc.collect()
-    assert not handler._recorder._runs
+    assert not any(isinstance(run, Run) for run in handler._recorder._runs.values())
     assert not handler._recorder._roots
 
 
@@ -723,3 +725,24 @@ def test_sessions_are_forgotten_before_they_fill_the_memory(recorded: Recorded, 
         earlier_chunks(root("without text"), [RecordedDocument(f"d{i}", "")])
     ids = [each.id for each in earlier_chunks(root("without text"), [])]
     assert ids == [f"d{i}" for i in range(99, 35, -1)]
+
+
+def test_work_that_outlives_its_request_is_no_request(recorded: Recorded, config: Any) -> None:
+    """A thread goes on after its request has run out of time; what it asks a model then answers nobody."""
+    asks, done = threading.Event(), threading.Event()
+
+    def work(question: str) -> str:
+        asks.wait(5)
+        text = (RunnableLambda(str) | FakeListChatModel(responses=["Too late."])).invoke(question).text
+        done.set()
+        return str(text)
+
+    async def ask() -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(RunnableLambda(work).ainvoke("How long?", config), 0.05)
+        asks.set()
+        await asyncio.to_thread(done.wait, 5)
+
+    asyncio.run(ask())
+    assert [(t.query, t.facts.cancelled) for t in recorded.traces] == [("How long?", True)]
+    assert len(recorded.spans) == 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ragtrace.capture.request import Run
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
 
@@ -47,7 +48,7 @@ def instrumented(recorded: Recorded) -> Iterator[Recorded]:
         handlers = instrumentor._handlers
         assert handlers is not None
         yield recorded
-        left = dict(handlers.recorder._runs)
+        left = [run for run in handlers.recorder._runs.values() if isinstance(run, Run)]
     assert not left, "runs that were never ended"
     assert handlers.recorder.failures == 0
 

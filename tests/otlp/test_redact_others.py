@@ -204,14 +204,16 @@ def test_what_is_logged_of_a_failure_is_redacted(caplog: pytest.LogCaptureFixtur
 
 
 def test_values_are_cut_after_they_are_masked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """OpenTelemetry's limit of length would cut an address in two, and what is left would not be recognized."""
+    """OpenTelemetry's limit of length would cut an address in two, and what is left would not be recognized. Scores are
+    not cut."""
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "16")
     telemetry = set_up(spans_file=str(tmp_path / "spans.jsonl"), redact_others=MASKING)
     text = {"found": "Write to jane.doe@corp.example at once"}
     with telemetry.tracer_provider.get_tracer("mine").start_as_current_span("find") as span:
-        span.set_attributes(text)
+        span.set_attributes({**text, "gen_ai.evaluation.pii.explanation": "It has an address."})
         span.add_event("found", text)
     telemetry.close()
     (line,) = (tmp_path / "spans.jsonl").read_text().splitlines()
     found = json.loads(line)
+    assert found["attributes"].pop("gen_ai.evaluation.pii.explanation") == "It has an address."
     assert [found["attributes"], found["events"][0]["attributes"]] == [{"found": "Write to [email]"[:16]}] * 2
