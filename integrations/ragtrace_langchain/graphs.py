@@ -24,8 +24,8 @@ GRAPH, RESUMES, ELSEWHERE = "graph", "resumes", "elsewhere"
 """The state of a graph; of a chain that resumes a graph inside of it, whose thread is known when the graph has run; of
 a graph that stopped in another process."""
 
-_interrupted: dict[str, tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
-"""Root span, question and context of an interrupted graph by its thread. Single operations on it are atomic."""
+_interrupted: dict[tuple[str, str], tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
+"""Root span, question and context of an interrupted graph by its thread and name. Its single operations are atomic."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
@@ -85,15 +85,29 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def root_of(run: Run) -> Run | None:
-    """Returns the root that waits where this run does: itself, or the request by hand around it."""
+    """Returns the root that waits where this run does: itself, or what is recorded by hand around it."""
     above = run.parent
-    return run if above is None else above if above.parent is None and above.owner is None else None
+    while above is not None and above.owner is None:
+        run, above = above, above.parent
+    return run if above is None else None
 
 
-def _thread(root: Run) -> str:
-    """Returns the thread of a graph: a session may have several."""
+def _thread(root: Run) -> tuple[str, str]:
+    """Returns the thread and the name of a graph: a session may have several threads, and those several graphs."""
     request = root.request
-    return str(request.thread or request.metadata.get("thread_id") or request.session or "")
+    if request.graph is not None:
+        return request.graph
+    return str(request.metadata.get("thread_id") or request.session or ""), root.name
+
+
+def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
+    """Notes which graph a root runs; one that goes on gets what it had before. New inputs end what it had asked."""
+    root.request.graph = (str(thread), graph.name)
+    resumes = getattr(inputs, "resume", None) is not None
+    if not resumes and inputs is not None:
+        _interrupted.pop(_thread(root), None)
+    elif not link_resumption(root) and resumes:
+        graph.state = ELSEWHERE
 
 
 def complete_interrupt(root: Run | None) -> bool:
@@ -109,7 +123,7 @@ def complete_interrupt(root: Run | None) -> bool:
 def remember_interrupt(root: Run) -> None:
     """Remembers a graph that stops to ask a person: its root, question and what its model saw."""
     thread, root.request.calls_before = _thread(root), len(root.request.model_calls)
-    if not thread:
+    if not thread[0]:
         return
     _interrupted.pop(thread, None)  # to the end: the oldest goes first
     chunks = seen_documents(root)

@@ -179,12 +179,10 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             run.attributes[semconv.AGENT_NAME] = agent
         run.state = graphs.GRAPH if graphs.is_called_by_graph() else None
         self._read_inputs(run, inputs)
-        resumes, root = getattr(inputs, "resume", None) is not None, graphs.root_of(run)
+        root = graphs.root_of(run)
         if root is not None and "thread_id" in metadata:
-            root.request.thread = metadata["thread_id"]
-            if (resumes or inputs is None) and not graphs.link_resumption(root) and resumes:
-                run.state = graphs.ELSEWHERE
-        elif run.parent is None and resumes:
+            graphs.begin(root, run, metadata["thread_id"], inputs)
+        elif run.parent is None and getattr(inputs, "resume", None) is not None:
             run.state = graphs.RESUMES
 
     def _note_prompt(self, serialized: Any, inputs: Any, parent: Hashable | None) -> None:

@@ -25,7 +25,6 @@ from ragtrace_llama_index.workflow_steps import WorkflowState
 _OTHERS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
 _UUID = -37
 """Every span id ends with a dash and a UUID."""
-_SHORT = 20  # characters of a model's reply, which may be in a chunk by chance
 
 
 class Tracer:
@@ -165,9 +164,10 @@ class Tracer:
         workflow_steps.leave(run, result)
         sources = conversion.sources_of(result, _documents_by_node(run))
         if sources is not None:
-            # The answer to a sub-question is a node, but supports nothing: a model wrote it.
-            written = [text for call in run.request.model_calls if len(text := (call.answer or "").strip()) > _SHORT]
-            sources = [each for each in sources if not any(text in each.content for text in written)] or sources
+            # The answer to a sub-question is a node that nobody retrieved, but supports nothing: a model wrote it.
+            found = {document.id for retrieval in run.request.retrieved for document in retrieval.documents or ()}
+            written = [text for call in run.request.model_calls if found and (text := (call.answer or "").strip())]
+            sources = [d for d in sources if d.id in found or not any(text in d.content for text in written)] or sources
             if run.parent is None:
                 run.request.sources = sources
             else:  # one of several components of a request of another framework, or by hand

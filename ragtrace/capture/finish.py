@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.fragments import shown_documents
+from ragtrace.capture.model_messages import last_question
 from ragtrace.capture.request import Run
 from ragtrace.capture.seen_context import earlier_chunks, in_prompt, seen_besides, with_carried
 from ragtrace.records import DECLARED, Document, Facts, Trace
@@ -61,7 +62,8 @@ def complete(root: Run) -> None:
     request = root.request
     if root.query is None or root.answer is None:
         _take_over_parts(root)
-    root.query = root.query or next((r.query for r in request.retrieved if r.query), None)
+    asked = (r.query or last_question(r.messages) for r in (*request.retrieved, *request.model_calls[:1]))
+    root.query = root.query or next(filter(None, asked), None)
     if root.answer is None and request.model_calls:
         last = request.model_calls[-1]
         if root.failure is None or last.chunks:  # what a step said before another one failed answers nobody
@@ -77,13 +79,20 @@ def complete(root: Run) -> None:
 
 
 def _take_over_parts(root: Run) -> None:
-    """Gives a root that says less the question of the first chain, engine or agent directly below it, and the answer of
-    the last one: a framework's call inside a request by hand."""
-    parts = [run for run, _ in root.request.finished if run.parent is root and run.operation in _WHOLE]
+    """Gives a root that says less the question of the first chain, engine or agent right below it, and the answer of
+    the last one: a framework's call inside a request by hand, or inside of several."""
+    parts = [run for run, _ in root.request.finished if run.operation in _WHOLE and _is_part(run, root)]
     if root.query is None:
         root.query = next((run.query for run in parts if run.query), None)
     if root.answer is None:
         root.answer = next((run.answer for run in reversed(parts) if run.answer), None)
+
+
+def _is_part(run: Run, root: Run) -> bool:
+    above = run.parent
+    while above is not None and above is not root and above.operation == semconv.OP_WORKFLOW and above.owner is None:
+        above = above.parent
+    return above is root
 
 
 def seen_documents(root: Run) -> tuple[Document, ...]:

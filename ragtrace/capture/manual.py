@@ -47,7 +47,7 @@ class ManualRequest:
 
     def __enter__(self) -> ManualRequest:
         recorder = self._recorder = _recorder
-        if recorder is not None:
+        if recorder is not None and self._token is None:  # else it is entered already
             try:
                 self._open(recorder)
             except Exception:  # noqa: BLE001 nothing of ours may reach the application
@@ -62,13 +62,14 @@ class ManualRequest:
     ) -> None:
         recorder, run = self._recorder, self._run
         current.detach(self._token)
+        self._token = None
         if recorder is None or run is None:
             return
         try:
             request = run.request
             if len(request.model_calls) > request.calls_before:
                 request.interrupt = None  # a graph inside stopped to ask a person, and the application went on
-            run.answer = run.answer if request.interrupt is None else request.interrupt
+            run.answer = run.answer or request.interrupt
             end_run(recorder, run, error)
         except Exception:  # noqa: BLE001 as above
             recorder.failed("request")
@@ -95,6 +96,11 @@ class ManualRequest:
             run.query = _text(self._question)
 
     @property
+    def _open_run(self) -> Run | None:
+        """What is said after the block belongs to no request."""
+        return self._run if self._token is not None else None
+
+    @property
     def trace_id(self) -> str:
         """The request's trace id, for `ragtrace.feedback` and `ragtrace.score`: 32 hexadecimal digits. Empty where
         nothing is recorded."""
@@ -113,7 +119,7 @@ class ManualRequest:
         of ragtrace or LangChain, and LlamaIndex nodes. They replace what retrievers inside the request returned: what
         was reranked or filtered by hand is what counts. An empty list says that nothing was there.
         """
-        recorder, run = self._recorder, self._run
+        recorder, run = self._recorder, self._open_run
         if recorder is None or run is None:
             return
         try:
@@ -124,7 +130,7 @@ class ManualRequest:
     def used(self, tool: object, result: object, arguments: object = None) -> None:
         """Add what a tool returned to the model: the answer may rest on it, and reviewers see it."""
         recorder = self._recorder
-        if recorder is None or self._run is None:
+        if recorder is None or self._open_run is None:
             return
         try:
             now = time.time_ns()
@@ -142,7 +148,7 @@ class ManualRequest:
         `output_tokens`. `usage` and `model` are left out where the model call has a span: by a framework, or by
         `@ragtrace.generation`.
         """
-        recorder, run = self._recorder, self._run
+        recorder, run = self._recorder, self._open_run
         if recorder is None or run is None:
             return
         try:

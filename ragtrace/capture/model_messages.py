@@ -88,6 +88,11 @@ class ModelMessage:
         return "".join(part_text(part) for part in self.content)
 
     @property
+    def is_result(self) -> bool:
+        """Whether the message holds nothing but results of tools: Anthropic's and Bedrock's are the user's."""
+        return not isinstance(self.content, str) and all(isinstance(part, ToolResultPart) for part in self.content)
+
+    @property
     def calls(self) -> tuple[ToolCallPart, ...]:
         """The calls in the message."""
         if isinstance(self.content, str):
@@ -148,7 +153,8 @@ def modality_of(mime_type: object) -> str:
 
 def last_question(messages: Sequence[ModelMessage]) -> str | None:
     """Returns the text of the last message of the user, or None where the user wrote none."""
-    return next((message.text for message in reversed(messages) if message.role == "user"), None)
+    users = (message for message in reversed(messages) if message.role == "user")
+    return next((message.text for message in users if message.text and not message.is_result), None)
 
 
 def _text(value: object) -> str | None:

@@ -6,7 +6,7 @@ texts. An object of an unknown shape is written as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -53,7 +53,21 @@ def _documents_in(values: Any) -> list[Document]:
         values = field_of(values, "documents", "results", "matches", "hits") or [values]
         if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
             return []
-    return convert_each(islice(values, _MAX_DOCUMENTS), _document_of)
+    return convert_each(islice(_flat(values), _MAX_DOCUMENTS), _document_of)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """The items, and those of lists among them that have no number: a list of documents for each question."""
+    for value in values:
+        try:
+            is_group = isinstance(value, (list, tuple)) and not any(map(_is_number, value))
+        except Exception:  # noqa: BLE001 an application's object
+            is_group = False
+        yield from value if is_group else (value,)
+
+
+def _is_number(value: Any) -> bool:
+    return number(value) is not None
 
 
 def _document_of(value: Any) -> Document | None:
@@ -62,10 +76,12 @@ def _document_of(value: Any) -> Document | None:
     if isinstance(value, str):
         return Document(content_id(value), value)
     score = None
-    if isinstance(value, (list, tuple)) and len(value) == 2:
-        value, score = value if number(value[0]) is None else (value[1], value[0])
-        if isinstance(value, str):
-            return Document(content_id(value), value, number(score))
+    if isinstance(value, (list, tuple)):
+        score, rest = next(filter(_is_number, value)), [each for each in value if not _is_number(each)]
+        texts = sorted((each for each in rest if isinstance(each, str)), key=len)
+        if texts:
+            return Document(texts[0] if len(texts) > 1 else content_id(texts[0]), texts[-1], number(score))
+        value = rest[0] if rest else None
     score = score if score is not None else field_of(value, *_SCORE_KEYS)
     node = field_of(value, "node") or value
     content = field_of(node, *_TEXT_KEYS)
@@ -99,6 +115,8 @@ def _message_of(value: Any) -> ModelMessage:
         return ModelMessage(sendable(value[0], 64), text_or_parts(value[1]))
     role = field_of(value, "role", "type") or "user"
     role = sendable(getattr(role, "value", role), 64)
+    if role.startswith("function_call"):  # items of OpenAI's Responses API
+        return ModelMessage("tool" if role.endswith("_output") else "assistant", parts_of([_fields(value)]))
     content, call_id = field_of(value, "content", "blocks", "text"), field_of(value, "tool_call_id")
     if call_id is not None:
         return ModelMessage("tool", [ToolResultPart(result_content(content), identity_of(call_id))])
@@ -149,7 +167,7 @@ def reply_of(reply: Any) -> ModelMessage | None:
     message = field_of(first, "message") or first
     calls = _calls(message)
     content = field_of(message, "output_text") if not calls else None
-    content = content if isinstance(content, str) else field_of(message, "content", *_ANSWER_KEYS)
+    content = content if isinstance(content, str) and content else field_of(message, "content", *_ANSWER_KEYS)
     if isinstance(content, str) and not calls:
         return ModelMessage("assistant", content, finish_reason=reason)
     parts: list[Part] = [*parts_of(_plain(content)), *calls]

@@ -170,7 +170,7 @@ class Recorder:
             request.retrieved.append(run)
         elif operation in MODEL_CALLS:
             request.model_calls.append(run)
-        elif operation == semconv.OP_TOOL and len(request.tool_calls) < MAX_STEPS:
+        elif operation == semconv.OP_TOOL and len(request.tool_calls) < MAX_STEPS and not _is_wrapped(run):
             request.tool_calls.append(run)
 
     def _span(self, title: str, operation: str, started: int, context: Context | None) -> Span:
@@ -392,6 +392,12 @@ def all_recorders() -> list[Recorder]:
     """Every shared recorder in use."""
     # Not by `values`, which takes longer: LangChain's handler asks at the start of each request.
     return [recorder for reference in _recorders.valuerefs() if (recorder := reference()) is not None]
+
+
+def _is_wrapped(run: Run) -> bool:
+    """Whether it is the tool that is recorded around it: a decorated function that a framework calls as its tool."""
+    above = run.parent
+    return above is not None and (above.operation, above.name) == (run.operation, run.name)
 
 
 def _end_of(run: Run) -> int:

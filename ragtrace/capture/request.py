@@ -117,8 +117,8 @@ class Request:
     carried: Sequence[Document] = ()
     """What the model saw before the request stopped to ask a person, where it goes on now."""
     is_resumption: bool = False
-    thread: object = None
-    """The graph's thread."""
+    graph: tuple[str, str] | None = None
+    """Thread and name of the graph that runs."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

@@ -22,12 +22,14 @@ _CHARS = 32_000
 _CHUNKS = 64
 """Chunks that are remembered of a session, the latest: those without text take memory, too."""
 
-_RESULTS, _RESULT_CHARS = 20, 32_000
+_RESULTS, _RESULT_CHARS = 20, 1_000_000
 """Results of tools of a request, the latest, and characters of each."""
 _MORE = 20
 """Characters of a prompt beside its question, or of a tool's result beside its chunks, that hold nothing."""
 _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 """A tool's result that is no more than an empty value."""
+NOTHING = "The result is empty."
+"""What stands for it: so the reader knows that there are none."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 
@@ -61,7 +63,8 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     be made of, or where the question is long and may be it."""
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    results = {text: name for name, text in _results(root, texts) if not (_EMPTY(text) or _is_made_of(text, texts))}
+    shown = ((name, NOTHING if _EMPTY(text) else text) for name, text in _results(root, texts))
+    results = {text: name for name, text in shown if not _is_made_of(text, texts)}
     pairs = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs]
     if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):

@@ -24,6 +24,7 @@ from pydantic import BaseModel, RootModel
 import ragtrace
 from ragtrace import semconv
 from ragtrace.capture import manual
+from ragtrace.capture.seen_context import NOTHING
 from ragtrace_langchain import graphs
 from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
@@ -336,8 +337,11 @@ def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config:
         graph.invoke(Command(resume="yes"), each)
     graph.invoke({"question": "Write to Cyd."}, configs[0])
     graph.invoke(Command(goto="ask", update={"question": "Write to Dan."}), configs[0])
+    graph.invoke({"question": "Write to Eve."}, configs[1])
+    graph.invoke({"question": "Write to Fay."}, configs[1])  # and ends what was asked before
+    graph.invoke(Command(resume="yes"), configs[1])
     questions = [t.query.removeprefix("Write to ") for t in recorded.traces]
-    assert questions == ["Ada.", "Bob.", "Ada.", "Bob.", "Cyd.", "Dan."]
+    assert questions == ["Ada.", "Bob.", "Ada.", "Bob.", "Cyd.", "Dan.", "Eve.", "Fay.", "Fay."]
 
 
 @pytest.mark.parametrize("thread", ["one", "other"])
@@ -403,12 +407,12 @@ def test_the_evidence_is_of_the_call_that_answered(recorded: Recorded, config: A
     assert [d.content for d in recorded.traces[0].documents] == [f"{CHUNK}\nHow long?"]
 
 
-@pytest.mark.parametrize(("result", "count"), [("[]", 0), ("{}", 0), ("null", 0), ("None", 0), (CHUNK, 1)])
-def test_an_empty_result_is_no_evidence(recorded: Recorded, config: Any, result: str, count: int) -> None:
-    """A tool that found nothing has shown nothing."""
+@pytest.mark.parametrize("result", ["[]", "{}", "null", "None", CHUNK])
+def test_an_empty_result_is_a_sentence(recorded: Recorded, config: Any, result: str) -> None:
+    """The reader does not know that `[]` says that there are none."""
     finds = tool("look_up", description="Finds.")(lambda what: result)
     agent(finds).invoke({"messages": [("user", "Is it covered?")]}, config)
-    assert [d.content for d in recorded.traces[0].documents] == [CHUNK] * count
+    assert [d.content for d in recorded.traces[0].documents] == [CHUNK if result == CHUNK else NOTHING]
 
 
 def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, config: Any) -> None:

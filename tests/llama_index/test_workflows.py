@@ -301,3 +301,10 @@ def test_what_a_model_wrote_is_no_document(instrumented: Recorded) -> None:
 
     Parts().query(QUESTION)
     assert tuple(document.id for document in instrumented.traces[0].documents) == IDS
+
+
+def test_a_chunk_that_the_answer_repeats_is_a_document(instrumented: Recorded) -> None:
+    """It was retrieved; that the model wrote it, too, takes nothing from it."""
+    nodes = [TextNode(text=ANSWER, id_="a"), TextNode(text="Call us.", id_="b")]
+    engine(Fixed(lambda: scored(nodes))).query(QUESTION)
+    assert [document.id for document in instrumented.traces[0].documents] == ["a", "b"]

@@ -135,6 +135,9 @@ DOCUMENTS: dict[str, Any] = {
     "llama_index": [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.5)],
     "generator": (text for text in ["24 months."]),
     "mixed": [None, 3, object(), "24 months."],
+    "a list for each question": {"ids": [["a"]], "documents": [["24 months."]]},
+    "texts and a note": (["24 months."], {"took": 3}),
+    "rows": [("a", "24 months.", 0.5)],
 }
 
 
@@ -144,6 +147,50 @@ def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
     with ragtrace.request("How long?") as request:
         request.retrieved(DOCUMENTS[form])
     assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
+
+
+@pytest.mark.parametrize("client", ["responses", "anthropic"])
+def test_a_loop_with_tools_by_hand(by_hand: Recorded, client: str) -> None:
+    """OpenAI's items and Anthropic's blocks: what a tool returned is evidence and no question, and the call that asks
+    for it is no request."""
+    call = {"type": "function_call", "call_id": "c1", "name": "order", "arguments": "{}"}
+    asks, result = (
+        SimpleNamespace(output_text="", output=[call]),
+        {**call, "type": "function_call_output", "output": "3 May"},
+    )
+    turn: list[Any] = [call, result]
+    if client == "anthropic":
+        block = {"type": "tool_use", "id": "c1", "name": "order", "input": {}}
+        asks = SimpleNamespace(content=[block])
+        result = {"type": "tool_result", "tool_use_id": "c1", "content": "3 May"}
+        turn = [{"role": "assistant", "content": [block]}, {"role": "user", "content": [result]}]
+    ask = ragtrace.generation(lambda messages: asks if len(messages) == 1 else "It shipped on 3 May.")
+    question = [{"role": "user", "content": "Where is A1?"}]
+    ask(question)
+    ask([*question, *turn])
+    found = [(t.query, t.answer, [d.content for d in t.documents]) for t in by_hand.traces]
+    assert found == [("Where is A1?", "It shipped on 3 May.", ["3 May"])]
+
+
+def test_requests_inside_of_one_another(by_hand: Recorded) -> None:
+    """The outer one has the answer of the inner one's chain, and the question of the model."""
+    ask = ragtrace.generation(lambda prompt: "24 months.")
+    with ragtrace.request(), ragtrace.request() as inner, inner:
+        ask("How long?")
+    with ragtrace.request("q"), ragtrace.request() as inner:
+        inner.answered("It is covered.")
+    inner.retrieved(["late"])
+    inner.used("late", "late")
+    assert [(t.query, t.answer) for t in by_hand.traces] == [("How long?", "24 months."), ("q", "It is covered.")]
+    assert "late" not in str(by_hand.spans)
+
+
+def test_a_tool_under_a_decorator_of_its_own_is_one_step(by_hand: Recorded) -> None:
+    """A framework's tool of the same name calls it."""
+    order = ragtrace.tool(name="order")(lambda: "3 May")
+    with ragtrace.request("q"):
+        ragtrace.tool(name="order")(lambda: order())()
+    assert [step["tool"] for step in by_hand.traces[0].facts.steps] == ["order"]
 
 
 def test_metadata_and_tags_that_cannot_be_read_cost_only_themselves(by_hand: Recorded) -> None:
