@@ -7,6 +7,8 @@ import inspect
 import math
 import random
 import re
+import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -180,6 +182,7 @@ def _verdicts(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
     try:
         return _call(check, traces)
     except BaseException as error:  # noqa: BLE001 an evaluator is somebody's code: whatever it raises becomes a score
+        _let_through(error)
         if len(traces) == 1:
             return [error]
         return [_verdicts(check, [trace])[0] for trace in traces]
@@ -203,7 +206,15 @@ def _one(check: Evaluator, fn: Callable[..., Any], trace: Trace) -> Any:
     try:
         return _retried(check, lambda: _resolve(fn(trace)))
     except BaseException as error:  # noqa: BLE001 as above; the exception itself is the verdict
+        _let_through(error)
         return error
+
+
+def _let_through(error: BaseException) -> None:
+    """Raises the Ctrl-C of a person again: it reaches the main thread, unless the process has switched it off."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if isinstance(error, KeyboardInterrupt) and is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        raise error
 
 
 def _resolve(value: Any) -> Any:

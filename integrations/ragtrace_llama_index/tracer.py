@@ -165,9 +165,9 @@ class Tracer:
         sources = conversion.sources_of(result, _documents_by_node(run))
         if sources is not None:
             # The answer to a sub-question is a node that nobody retrieved, but supports nothing: a model wrote it.
-            found = {document.id for retrieval in run.request.retrieved for document in retrieval.documents or ()}
-            written = [text for call in run.request.model_calls if found and (text := (call.answer or "").strip())]
-            sources = [d for d in sources if d.id in found or not any(text in d.content for text in written)] or sources
+            own = {document.id for retrieval in run.request.retrieved for document in retrieval.documents or ()}
+            replies = [text for call in run.request.model_calls if own and (text := (call.answer or "").strip())]
+            sources = [d for d in sources if d.id in own or not any(text in d.content for text in replies)] or sources
             if run.parent is None:
                 run.request.sources = sources
             else:  # one of several components of a request of another framework, or by hand

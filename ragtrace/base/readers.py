@@ -100,7 +100,7 @@ def _object(line: bytes, number: int) -> Mapping[str, Any] | ValueError:
     return fields if isinstance(fields, dict) else ValueError("the line is not an object")
 
 
-def _delimiter(head: str, kind: str) -> str:
+def delimiter(head: str, kind: str) -> str:
     """What separates the column names of a first line: most often a comma."""
     return "\t" if kind == ".tsv" and "\t" in head else max(",;\t|", key=_QUOTED.sub("", head).count)
 
@@ -112,7 +112,7 @@ def _csv(path: Path, kind: str) -> Iterator[Record]:
     head = next(text, "")
     announced = _SEPARATOR.fullmatch(head)
     reader = csv.reader(
-        text if announced else chain([head], text), delimiter=announced[1] if announced else _delimiter(head, kind)
+        text if announced else chain([head], text), delimiter=announced[1] if announced else delimiter(head, kind)
     )
     try:
         header = next(reader, [])

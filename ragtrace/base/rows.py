@@ -95,7 +95,7 @@ def read(
                     used = set(_columns(fields, mapping).values())
                     unused |= {name: value for name, value in fields.items() if name not in used | set(unused)}
                 row = row_of(fields, number, mapping)
-                first = lines.setdefault((json.dumps(row.id), row.model), number)
+                first = lines.setdefault((str(row.id), row.model), number)
                 if first != number:
                     raise ValueError(f"line {first} has the same id {row.id!r}")
                 yield row

@@ -36,7 +36,7 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     add(
         "file",
         type=Path,
-        help="the data set: JSON lines, CSV or Parquet, plain or gzipped, or a folder that Hugging Face's datasets "
+        help="the data set: JSON lines or CSV, plain or gzipped, Parquet, or a folder that Hugging Face's datasets "
         "wrote; its fields are id, query, contexts, answer, reference, model",
     )
     add(
@@ -129,8 +129,11 @@ def _demo(arguments: Sequence[str]) -> int:
 
 def _eval(options: argparse.Namespace) -> int:
     from ragtrace.batch.reporting.gates import parse_gate
-    from ragtrace.batch.run import evaluate
+    from ragtrace.batch.run import check_files, evaluate
 
+    check_files(options.file, options.out, options.junit)
+    if options.report is not None and options.report.is_file():
+        raise SettingError(f"--report {options.report} is a file; give a folder")
     plan, gates = _plan(options, [parse_gate("--fail-under", text) for text in options.fail_under])
     keep = options.report is not None or options.junit is not None or bool(gates)
     started = time.time()

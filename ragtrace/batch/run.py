@@ -25,7 +25,7 @@ from ragtrace.batch.reporting.perturb import perturbed
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Result, metric_of
 from ragtrace.batch.selection import needs_judge, suitable
 from ragtrace.batch.table import RunFigures
-from ragtrace.errors import DataError
+from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Score
 from ragtrace.settings import Settings, for_evaluators, load
@@ -182,6 +182,14 @@ def unfinished(target: Path) -> Path:
 
 def judge_store_of(target: Path) -> Path:
     return target.with_name(target.name + ".judge")
+
+
+def check_files(*files: str | Path | None) -> None:
+    """Raises SettingError where a command would write to a file twice, or over what it reads."""
+    paths = [Path(file).resolve() for file in files if file not in (None, "", "-")]
+    for path in paths:
+        if paths.count(path) > 1 and (path.is_file() or not path.exists()):
+            raise SettingError(f"{path} would be overwritten: it is given twice; write to another file")
 
 
 def open_output(target: Path) -> IO[str]:

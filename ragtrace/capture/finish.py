@@ -62,8 +62,8 @@ def complete(root: Run) -> None:
     request = root.request
     if root.query is None or root.answer is None:
         _take_over_parts(root)
-    asked = (r.query or last_question(r.messages) for r in (*request.retrieved, *request.model_calls[:1]))
-    root.query = root.query or next(filter(None, asked), None)
+    questions = (r.query or last_question(r.messages) for r in (*request.retrieved, *request.model_calls[:1]))
+    root.query = root.query or next(filter(None, questions), None)
     if root.answer is None and request.model_calls:
         last = request.model_calls[-1]
         if root.failure is None or last.chunks:  # what a step said before another one failed answers nobody

@@ -63,10 +63,10 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     be made of, or where the question is long and may be it."""
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    shown = ((name, NOTHING if _EMPTY(text) else text) for name, text in _results(root, texts))
-    results = {text: name for name, text in shown if not _is_made_of(text, texts)}
-    pairs = enumerate(list(results.items())[-_RESULTS:], 1)
-    documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in pairs]
+    pairs = ((name, NOTHING if _EMPTY(text) else text) for name, text in _results(root, texts))
+    results = {text: name for name, text in pairs if not _is_made_of(text, texts)}
+    latest_ones = enumerate(list(results.items())[-_RESULTS:], 1)
+    documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in latest_ones]
     if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
         prompt = _prompt(root)
         if len(question) >= LONG_PROMPT or len(prompt) > len(question) + _MORE:

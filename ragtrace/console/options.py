@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -89,6 +90,20 @@ def _check_roles(roles: Iterable[str], where: str) -> None:
             raise SettingError(f"{where}: there is no role {role!r}; give one of {', '.join(ROLES)}")
 
 
+def _check_url(url: str, where: str) -> None:
+    check_address(url, where)
+    if not url.startswith(("http://", "https://")):
+        raise SettingError(f"{where} does not begin with http:// or https://; give one like https://logs.example.org")
+
+
+def _check_proxies(proxies: Iterable[str], where: str) -> None:
+    for proxy in proxies:
+        try:
+            ip_network(proxy, strict=False)
+        except ValueError:
+            raise SettingError(f"{where} has {proxy!r}; give addresses or networks, e.g. 10.0.0.0/8") from None
+
+
 def _check_issuer(issuer: str, where: str) -> None:
     check_address(issuer, where)
     parts = urlsplit(issuer)
@@ -108,7 +123,7 @@ _CONSOLE = Section(
     table="console",
     prefix="RAGTRACE_CONSOLE_",
     bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf)},
-    checks={"unmasked_roles": _check_roles, "url": check_address},
+    checks={"unmasked_roles": _check_roles, "url": _check_url, "trace_url": _check_url, "proxies": _check_proxies},
     foreign=("RAGTRACE_CONSOLE_OIDC_", "RAGTRACE_CONSOLE_REVIEW_", "RAGTRACE_CONSOLE_WEBHOOK"),
 )
 

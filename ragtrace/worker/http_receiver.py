@@ -118,6 +118,8 @@ class HttpReceiver:
             raise IntakeError(404, "path", f"there is nothing at {path[:80]!r}; the worker takes traces, at {_TRACES}")
         if method != "POST":
             raise IntakeError(405, "method", "use POST")
+        if "origin" in headers or "sec-fetch-site" in headers:
+            raise IntakeError(403, "browser", "pages of browsers cannot send; use a collector")
         if self._senders.name_of(headers.get("authorization", "")) is None:
             raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
         if not self._intake.is_open:

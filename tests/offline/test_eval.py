@@ -360,7 +360,7 @@ def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "below 0.999" in capsys.readouterr().err
     (tmp_path / "a file").touch()
     assert main([*arguments, "--report", str(tmp_path / "a file")]) == 2
-    assert "a file: File exists" in capsys.readouterr().err
+    assert "a file is a file; give a folder" in capsys.readouterr().err
     assert main([*arguments, "--fail-under", "faithfulness=0.1", "--fail-under", "faithfulness=67%"]) == 3
     assert "faithfulness: 4 of 6 rows of small pass, fewer than 67 %" in capsys.readouterr().err
 

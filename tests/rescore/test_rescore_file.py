@@ -171,7 +171,7 @@ GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
     ("content", "message"),
     [
         ("", "is empty: it holds no spans"),
-        ("[]", "line 1: the line is not an object"),
+        ("[]", "is empty: it holds no spans"),
         ('{"resourceSpans": []}', "is empty: it holds no spans"),
         ('{"a": 1}', "line 1: the object has the fields a; expected ragtrace's spans_file, OTLP in JSON, Phoenix's"),
         ('{"a": 1}\n{"b": 1}', "is not ragtrace's spans_file, OTLP in JSON, Phoenix's spans"),
@@ -227,8 +227,8 @@ def test_requests_without_texts_are_counted(tmp_path: Path, capsys: pytest.Captu
         bare.append(replace(span, attributes=kept, events=()))
     path = tmp_path / "spans.jsonl"
     path.write_text(json.dumps(_otlp(bare)))
-    assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1"]) == 0
-    assert "1 requests, 1 without texts" in capsys.readouterr().err
+    assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1"]) == 1
+    assert "there is nothing to evaluate (spans have texts with" in capsys.readouterr().err
     assert main(["rescore", str(path), "--evaluators", BRIEF, "--jobs", "1", "--app", "lab"]) == 0
     assert "1 requests, 1 not selected" in capsys.readouterr().err
 

@@ -189,7 +189,7 @@ def test_a_tool_under_a_decorator_of_its_own_is_one_step(by_hand: Recorded) -> N
     """A framework's tool of the same name calls it."""
     order = ragtrace.tool(name="order")(lambda: "3 May")
     with ragtrace.request("q"):
-        ragtrace.tool(name="order")(lambda: order())()
+        ragtrace.tool(name="order")(order)()
     assert [step["tool"] for step in by_hand.traces[0].facts.steps] == ["order"]
 
 

@@ -24,6 +24,8 @@ def task(suite: RescoreSuite, missing: Missing, name: str) -> str:
     """What is to be done, in one sentence."""
     versions = ", ".join(f"{check.name} {check.version}" for check in suite.checks)
     begin = f"{name}: {missing.logs:,} logs; evaluators with their versions: {versions}"
+    if not missing.logs:
+        return f"{begin}; there is nothing to evaluate (spans have texts with capture_content alone)"
     if not missing.unfinished:
         return f"{begin}; all scores are there, nothing is to be done"
     todo = sum(missing.evaluations.values())

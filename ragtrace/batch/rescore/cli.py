@@ -83,7 +83,9 @@ def _rescore(options: argparse.Namespace) -> int:
     from ragtrace.batch.rescore.job import load_suite
     from ragtrace.batch.rescore.judge_batches import check_batch_options
     from ragtrace.batch.rescore.score_table import is_parquet
+    from ragtrace.batch.run import check_files
 
+    check_files(options.file, options.out, options.judge_batch)
     suite = load_suite(options.evaluators, settings.load())
     if options.judge_batch is not None:
         check_batch_options(options.ray)
@@ -217,7 +219,7 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
         terminal.write_utf8()
     suite, processes = _announce(options, suite, missing, str(options.file), _sample(rows), cluster=cluster)
     if not rows:
-        return 1 if logs.errors else 0
+        return 1 if logs.errors or logs.left_out["without texts"] else 0
     # In a terminal, scores and a progress bar on the same lines would be unreadable.
     is_visible = target is not None or not sys.stdout.isatty()
     with ResultFile(target, options.file, suite, rows) as results:

@@ -20,6 +20,8 @@ from ragtrace.errors import MissingExtraError, SettingError, StoreError
 T = TypeVar("T")
 _BUSY = 15.0
 """Seconds that a connection waits for a lock."""
+SINK_BUSY = 1.0
+"""The same in the traced application, whose evaluations are in memory meanwhile."""
 _PRAGMAS = (
     # A commit is on the disk before it is acknowledged, so it survives a power failure.
     "PRAGMA synchronous=FULL",
@@ -91,10 +93,11 @@ def require_file(url: URL) -> None:
 def create_store_engine(url: URL, cache: int = CACHE) -> Engine:
     """Creates an engine for any number of threads. Does not connect yet, but creates SQLite's file, which only the
     owner may read. `cache` is the KiB of pages that each connection to SQLite keeps in memory at most."""
+    busy = SINK_BUSY if cache == SINK_CACHE else _BUSY
     # hide_parameters: an exception must not contain what a user wrote.
-    options: dict[str, Any] = {"hide_parameters": True, "pool_size": 16, "max_overflow": 64, "pool_timeout": _BUSY}
+    options: dict[str, Any] = {"hide_parameters": True, "pool_size": 16, "max_overflow": 64, "pool_timeout": busy}
     if url.get_backend_name() == "postgresql":
-        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10}, **options)
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": max(2, int(busy))}, **options)
     file = Path(str(url.database))
     try:
         create_private(file)
@@ -103,7 +106,7 @@ def create_store_engine(url: URL, cache: int = CACHE) -> Engine:
     if file.is_dir() or not os.access(file, os.R_OK | os.W_OK):
         reason = errno.EISDIR if file.is_dir() else errno.EACCES
         raise SettingError(f"the store {file} cannot be opened: {os.strerror(reason)}")
-    engine = create_engine(url, connect_args={"timeout": _BUSY, "check_same_thread": False}, **options)
+    engine = create_engine(url, connect_args={"timeout": busy, "check_same_thread": False}, **options)
     event.listen(engine, "connect", partial(_prepare, cache))
     event.listen(engine, "begin", _begin)
     return engine

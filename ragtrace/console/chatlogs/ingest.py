@@ -62,7 +62,7 @@ def ingest(
     `errors`, by default standard error; the others are stored. Raises DataError if a file cannot be read, StoreError as
     the store does.
     """
-    lines = _Lines(path, _texts(data) if data is not None else {}, app, time.time() if now is None else now, errors)
+    lines = _Lines(path, data, app, time.time() if now is None else now, errors)
     checks: dict[str, Evaluator] = {}
     done = new = 0
     with _readable(path):
@@ -82,26 +82,27 @@ def _readable(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
-def _texts(path: Path) -> dict[str, Mapping[str, Any]]:
-    """The lines of the scored file, by the JSON of their ids."""
-    by_id = {}
-    with _readable(path):
-        for number, fields in records(path):
-            if not isinstance(fields, ValueError):
-                row_id = fields.get("id")
-                by_id[json.dumps(number if row_id is None else row_id)] = fields
-    return by_id
-
-
 class _Lines:
     """Reads the lines of a file as evaluations, and collects the errors of the others."""
 
-    def __init__(
-        self, path: Path, texts: Mapping[str, Mapping[str, Any]], app: str, now: float, out: IO[str] | None
-    ) -> None:
-        self._path, self._texts, self._app, self._now = path, texts, app, now
+    def __init__(self, path: Path, data: Path | None, app: str, now: float, out: IO[str] | None) -> None:
+        self._path, self._data, self._app, self._now = path, data, app, now
         self._out = out or sys.stderr
         self.errors: list[DataError] = []
+        self._texts: dict[str, Mapping[str, Any]] = {}
+        """The lines of the scored file, by the JSON of their ids."""
+        if data is not None:
+            with _readable(data):
+                for number, fields in records(data):
+                    if isinstance(fields, ValueError):
+                        self._report(data, number, fields)
+                    else:
+                        row_id = fields.get("id")
+                        self._texts[json.dumps(number if row_id is None else row_id)] = fields
+
+    def _report(self, path: Path, number: int, problem: object) -> None:
+        self.errors.append(DataError(f"{path}, line {number}: {problem}"))
+        print(f"ragtrace ingest: {self.errors[-1]}", file=self._out)
 
     def evaluations(self) -> Iterator[Evaluation]:
         for number, fields in records(self._path):
@@ -110,15 +111,16 @@ class _Lines:
                     raise fields
                 yield self._evaluation(fields, number)
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-                problem = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-                self.errors.append(DataError(f"{self._path}, line {number}: {problem}"))
-                print(f"ragtrace ingest: {self.errors[-1]}", file=self._out)
+                self._report(self._path, number, f"there is no {error}" if isinstance(error, KeyError) else error)
 
     def _evaluation(self, fields: Mapping[str, Any], number: int) -> Evaluation:
         by_name = fields.get("scores")
         if not isinstance(by_name, dict):
             raise ValueError("there is no object `scores`")
-        fields = {**self._texts.get(json.dumps(fields.get("id")), {}), **fields}
+        texts = self._texts.get(json.dumps(fields.get("id")))
+        if texts is None and self._data is not None:
+            raise ValueError(f"{self._data} has no row with the id {fields.get('id')!r}")
+        fields = {**(texts or {}), **fields}
         trace = self._trace(fields, number)
         scores = tuple(_score(name, each) for name, each in by_name.items())
         has_failed = bool(scores) and all(score.error is not None for score in scores)

@@ -113,6 +113,8 @@ def _write(new: Path, name: str, rows: Iterator[dict[str, Any]], options: Option
         _write_lines(new, rows, is_gzip=name.endswith(".gz"))
     elif name.endswith(".parquet"):
         _write_parquet(new, rows)
+    elif name.endswith((".csv", ".tsv", ".xlsx", ".txt", ".gz", ".zip")):
+        raise DataError(f"{name} has a form that is not written; give a .jsonl or .parquet file, or a folder")
     else:
         (new / "data").mkdir(parents=True)
         _write_parquet(new / "data" / "train-00000-of-00001.parquet", rows)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select, update
 
-from ragtrace.base.readers import records
+from ragtrace.base.readers import delimiter, records
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.schema import items, trace_is, traces, users
 from ragtrace.console.chatlogs.store_types import Review, Verdict, is_trace_id
@@ -215,7 +215,8 @@ def _check_header(path: Path) -> None:
     if path.suffix.lower() not in (".csv", ".tsv"):
         return
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        header = next(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","), [])
+        head = file.readline()
+    header = next(csv.reader([head], delimiter=delimiter(head, path.suffix.lower())), [])
     if missing := {"trace_id", "evaluator", "label"}.difference(header):
         raise DataError(f"{path}, line 1: there is no column {', '.join(sorted(missing))}")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
 from ragtrace import plugins
@@ -19,6 +19,7 @@ from ragtrace.console.chatlogs.schema import evaluators, items, reviews, scores,
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.review import own_questions
+from ragtrace.console.review.named_queues import is_for
 from ragtrace.console.review.notices import notify
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
@@ -85,9 +86,9 @@ def write_review(  # noqa: PLR0917 the arguments of `submit`, and the connection
 ) -> int:
     """Does the work of `submit` in the caller's transaction, without the event."""
     trace = _trace(connection, task)
-    waiting = connection.execute(
-        select(items).where(items.c.trace == trace.id).order_by(items.c.slot).with_for_update()
-    ).all()
+    open_to_user = is_for(user) if user is not None else true()
+    of_trace = select(items).where(items.c.trace == trace.id, open_to_user).order_by(items.c.slot)
+    waiting = connection.execute(of_trace.with_for_update()).all()
     existing = None
     if user is not None:
         mine = (reviews.c.trace == trace.id) & (reviews.c.user == user)
