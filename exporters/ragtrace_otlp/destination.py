@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from opentelemetry.sdk._logs.export import LogRecordExportResult
+from opentelemetry.sdk.trace.export import SpanExportResult
+
 from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, quiet
 from ragtrace_otlp.provider import NOISY
@@ -69,8 +72,9 @@ class Destination:
         """`exporter` is one of OpenTelemetry's for OTLP."""
         quiet(NOISY)
         use_encoder(exporter, lambda message: message.request, _FUNCTIONS[signal])
-        what = {"traces": "spans", "logs": "events"}[signal]
-        self._exporter = _StatusExporter(exporter, what, _failure(signal), optional=signal == "logs")
+        is_logs = signal == "logs"
+        failure = LogRecordExportResult.FAILURE if is_logs else SpanExportResult.FAILURE
+        self._exporter = _StatusExporter(exporter, "events" if is_logs else "spans", failure, optional=is_logs)
 
     def send(self, request: Any, items: int) -> SendResult:
         """Send an `Export…ServiceRequest` with so many items."""
@@ -94,13 +98,3 @@ def make_destination(signal: environment.Signal, target: environment.OtlpTarget)
     """
     exporters = environment.make_exporters(signal, target)
     return Destination(exporters[0], signal) if exporters else None
-
-
-def _failure(signal: environment.Signal) -> Any:
-    from opentelemetry.sdk._logs import export as log_export
-    from opentelemetry.sdk.trace.export import SpanExportResult
-
-    if signal == "traces":
-        return SpanExportResult.FAILURE
-    # Before 1.39 the SDK has the older name.
-    return (getattr(log_export, "LogRecordExportResult", None) or log_export.LogExportResult).FAILURE

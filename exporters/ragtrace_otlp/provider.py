@@ -15,7 +15,7 @@ from opentelemetry import _logs
 from opentelemetry import trace as otel
 from opentelemetry._logs import NoOpLoggerProvider
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs import export as log_export
+from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -254,11 +254,8 @@ def _export_events(
     exporters = [] if environment.is_off("logs") else environment.make_exporters("logs", target)
     if not exporters:
         return
-    # Before 1.39 the SDK has the older name.
-    failure = getattr(log_export, "LogRecordExportResult", None) or log_export.LogExportResult
-    exporter: CountingExporter[Any] = CountingExporter(
-        environment.as_one(exporters), "events", failure.FAILURE, optional=True
-    )
+    failure = LogRecordExportResult.FAILURE
+    exporter: CountingExporter[Any] = CountingExporter(environment.as_one(exporters), "events", failure, optional=True)
     telemetry.event_exporter = exporter
     telemetry.event_processor = PacedLogRecordProcessor(exporter)
     telemetry.logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
