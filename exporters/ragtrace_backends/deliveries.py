@@ -41,14 +41,6 @@ def _open(setting: str, settings: Settings, sanitizer: Sanitizer) -> ScoreDelive
     return ScoreDelivery(backend(getattr(settings, setting)), form)
 
 
-_LABELS: Mapping[str, str] = {
-    "phoenix": "ragtrace_backends.phoenix",
-    "mlflow": "ragtrace_backends.mlflow",
-    "langfuse": "ragtrace_backends.langfuse",
-}
-"""The module that reads people's labels, by the name of the tool."""
-
-
 def read_labels(tool: str, requests: Sequence[StoredRequest]) -> Iterator[PersonLabel]:
     """What people said of these requests in `phoenix`, `mlflow` or `langfuse`: in the server that the setting names, or
     without it in the one that the environment of the tool's own client names.
@@ -60,6 +52,6 @@ def read_labels(tool: str, requests: Sequence[StoredRequest]) -> Iterator[Person
 
     setting = f"{tool}_url"
     require("requests", "otlp", setting)
-    module = import_module(_LABELS[tool])
+    module = import_module(_BACKENDS[setting][0])
     labels: Iterator[PersonLabel] = module.read_labels(module.make_client(getattr(load(), setting) or "env"), requests)
     return labels
