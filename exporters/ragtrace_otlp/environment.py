@@ -86,7 +86,9 @@ def make_exporters(signal: Signal, target: OtlpTarget) -> list[Any]:
         return exporters
     for name in ["otlp"] if target.endpoint else _exporter_names(signal):
         try:
-            exporters.append(_otlp(signal, target) if name == "otlp" else _load(signal, name)())
+            exporters.append(
+                _otlp(signal, target) if name == "otlp" else _load(f"opentelemetry_{signal}_exporter", name)()
+            )
         except Exception as error:
             if target.endpoint and isinstance(error, MissingExtraError):
                 raise
@@ -137,7 +139,7 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
         options["endpoint"] = f"{base}/v1/{signal}"
     try:
-        kind = _load(signal, _PROTOCOLS[protocol])
+        kind = _load(f"opentelemetry_{signal}_exporter", _PROTOCOLS[protocol])
         if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
             from ragtrace_backends.http_session import BoundedSession
 
@@ -200,26 +202,18 @@ def _value(variable: str) -> str:
     return os.environ.get(variable, "").strip()
 
 
-def _load(signal: Signal, name: str) -> Any:
-    """The exporter's class. Raises LookupError for a name that no package provides."""
-    exporter = _entry_point(f"opentelemetry_{signal}_exporter", name)
-    if exporter is None:
-        raise LookupError("no installed package provides it")
-    return exporter
-
-
-def _entry_point(group: str, name: str) -> Any:
+def _load(group: str, name: str) -> Any:
+    """The class behind an entry point. Raises LookupError for a name that no package provides."""
     points = tuple(entry_points(group=group, name=name))
-    return points[0].load() if points else None
+    if not points:
+        raise LookupError("no installed package provides it")
+    return points[0].load()
 
 
 def _component(variable: str, group: str, name: str, *arguments: Any) -> Any:
     """What a package provides under this name; None, and a warning, where that fails."""
     try:
-        factory = _entry_point(group, name)
-        if factory is None:
-            raise LookupError("no installed package provides it")
-        return factory(*arguments)
+        return _load(group, name)(*arguments)
     except Exception as error:  # noqa: BLE001 as the SDK: a warning and the default
         _log.warning("ragtrace: %s is %r, which cannot be used: %s; the default is used instead", variable, name, error)
         return None
