@@ -17,18 +17,15 @@ from ragtrace_otlp.provider import NOISY
 from ragtrace_otlp.span_encoder import use_encoder
 
 _FUNCTIONS: Mapping[environment.Signal, str] = {"traces": "encode_spans", "logs": "encode_logs"}
-_MAY_COME_AGAIN = frozenset({408, 429, 502, 503, 504})
-_CODES = frozenset(
-    {
-        "CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS",
-        "UNKNOWN", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "FAILED_PRECONDITION",
-        "UNIMPLEMENTED", "INTERNAL", "UNAUTHENTICATED",
-    }
-)  # fmt: skip
-_CODES_THAT_MAY_COME_AGAIN = frozenset(
-    {"CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
-)
-"""Of gRPC's codes those after which OTLP lets a sender try again."""
+_MAY_COME_AGAIN = frozenset({
+    408, 429, 502, 503, 504,
+    "CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS",
+})  # fmt: skip
+"""Statuses of HTTP and gRPC after which OTLP lets a sender try again."""
+_CODES = _MAY_COME_AGAIN | {
+    "UNKNOWN", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "FAILED_PRECONDITION",
+    "UNIMPLEMENTED", "INTERNAL", "UNAUTHENTICATED",
+}  # fmt: skip
 
 
 class SendResult(Enum):
@@ -83,8 +80,7 @@ class Destination:
         if getattr(result, "name", "SUCCESS") == "SUCCESS" or self._exporter.is_unsupported:
             return SENT
         status = self._exporter.status
-        again = status is None or status in _MAY_COME_AGAIN or status in _CODES_THAT_MAY_COME_AGAIN
-        return RETRY if again else REJECTED
+        return RETRY if status is None or status in _MAY_COME_AGAIN else REJECTED
 
     def close(self) -> None:
         """End a request that is under way."""
