@@ -40,8 +40,8 @@ _NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 _STATUS = "Status"
 """A header of what the server sends in place of messages: it has none, or time is over."""
 _HEADER_ID, _HEADER_KEY = "Nats-Msg-Id", "ragtrace-key"
-_ERRORS = (NatsError, TimeoutError, asyncio.TimeoutError, OSError, EOFError)
-"""nats-py lets plain timeouts and errors of sockets through."""
+_ERRORS = (NatsError, OSError, EOFError)
+"""nats-py lets plain timeouts, which are OSErrors, and errors of sockets through."""
 Result = TypeVar("Result")
 
 
@@ -52,7 +52,6 @@ class NatsTransport:
     def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
         self._address, self._options = address, options
         self._subject, self._dead = f"{address.stream}.traces", f"{address.stream}-dead"
-        self._lock = threading.Lock()
         self._client: Any = None
         self._has_streams = False
         self._refusal = ""
@@ -342,7 +341,7 @@ class Inbox:
         self._reply, self._batch = f"{self._name}.{next(self._numbers)}", count
         self._done.clear()
         await self._client.publish(self._subject, json.dumps(request).encode(), self._reply)
-        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._done.wait(), max(0.0, until - time.monotonic()))
 
     async def _take(self, raw: Any) -> None:

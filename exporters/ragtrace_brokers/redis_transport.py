@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -83,7 +82,6 @@ class RedisTransport:
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._claimed = 0.0
         self._has_group = False
-        self._lock = threading.Lock()
 
     def _do(self, work: Callable[[], Result]) -> Result:
         """Raises TransportError where Redis does not answer, or refuses."""
