@@ -59,6 +59,7 @@ class KafkaTransport:
 
     def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
         self._address, self._options = address, options
+        self._dead, self._starts_topic = f"{address.stream}.dead", f"{address.stream}.{options.group}.starts"
         self._lock = threading.RLock()
         """Guards the consumer and the partitions."""
         self._consumer: Any = None
@@ -92,14 +93,6 @@ class KafkaTransport:
             "topic.metadata.refresh.interval.ms": 5_000,
             **own,
         }
-
-    @property
-    def _dead(self) -> str:
-        return f"{self._address.stream}.dead"
-
-    @property
-    def _starts_topic(self) -> str:
-        return f"{self._address.stream}.{self._options.group}.starts"
 
     def _leave_group(self) -> None:
         """Leave the group. The next fetch joins it again."""

@@ -79,8 +79,7 @@ class NatsTransport:
 
     async def _stream(self) -> Any:
         if self._client is None:
-            address = self._address
-            self._client = await asyncio.wait_for(self._connect(address), _SECONDS)
+            self._client = await asyncio.wait_for(self._connect(), _SECONDS)
         if self._refusal and not self._client.is_connected:  # it tries again by itself
             raise NatsError(self._refusal)
         stream = self._client.jetstream(timeout=_SECONDS)
@@ -93,7 +92,8 @@ class NatsTransport:
                 self._inbox = None
         return stream
 
-    async def _connect(self, address: TransportAddress) -> Any:
+    async def _connect(self) -> Any:
+        address = self._address
         return await nats.connect(
             [f"nats://{server}" for server in address.servers], user=address.user or None,
             password=address.password or None, user_credentials=address.options.get("credentials"),
