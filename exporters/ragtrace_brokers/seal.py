@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import json
 import logging
 import time
@@ -16,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import SettingError, require
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
 from ragtrace_brokers.key_file import COMMAND, parse_day_keys, today
@@ -45,8 +44,7 @@ class TransportKeys:
     def __init__(self, name: str) -> None:
         """`name` is that of an environment variable or a file. Raises SettingError where there is neither and for
         something else than keys, and MissingExtraError without the package `cryptography`."""
-        if importlib.util.find_spec("cryptography") is None:
-            raise MissingExtraError("cryptography", "brokers", "The setting transport_keys")
+        require("cryptography", "brokers", "transport_keys")
         self._name = name
         self._state, self._last_look = _state(name), time.monotonic()
         self._warned = ""

@@ -4,14 +4,13 @@ server of the judge's shared budget answer."""
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragtrace.errors import RagtraceError, SettingError
+from ragtrace.errors import RagtraceError, SettingError, is_installed
 from ragtrace.live import requirements
 from ragtrace.live.telemetry_setup import DEFAULT_NAMES
 from ragtrace.settings import Settings, evaluator_shares, load
@@ -55,19 +54,12 @@ def examine() -> list[Finding]:
 
 def _packages() -> Iterator[Finding]:
     for distribution, module, extra in _PACKAGES:
-        if _present(module):
+        if is_installed(module):
             yield Finding(distribution, "ok", _version(distribution))
         else:
             yield Finding(
                 distribution, "absent", f"is not installed; install it with: pip install 'ragtrace-otel[{extra}]'"
             )
-
-
-def _present(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _version(distribution: str) -> str:
