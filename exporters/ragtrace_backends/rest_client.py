@@ -100,12 +100,11 @@ def parse_headers(text: str) -> dict[str, str]:
 class RestClient:
     """Asks one server, over connections that stay open. Follows no redirect, which would get the credentials."""
 
-    def __init__(self, name: str, url: str, headers: Mapping[str, str], timeout: float = _TIMEOUT) -> None:
-        """`url` is one that `check_url` returned. `timeout` is in seconds, for a whole request."""
+    def __init__(self, name: str, url: str, headers: Mapping[str, str]) -> None:
+        """`url` is one that `check_url` returned."""
         self.name = name
         self._url = url
         self._headers = {"user-agent": f"ragtrace/{__version__}", "accept": "application/json", **headers}
-        self._timeout = timeout
         self._reset()
         after_fork(self._reset)
 
@@ -125,7 +124,7 @@ class RestClient:
         try:
             prepared = self._session.prepare_request(request)
             options = self._session.merge_environment_settings(prepared.url, {}, None, None, None)
-            response = self._session.send(prepared, timeout=self._timeout, allow_redirects=False, **options)
+            response = self._session.send(prepared, timeout=_TIMEOUT, allow_redirects=False, **options)
         except (RequestException, OSError) as error:
             raise UnavailableError(f"{self.name} at {self._url} does not answer: {type(error).__name__}") from None
         return self._decoded(
