@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ragtrace.capture import adapters
+from ragtrace.capture.reply_streams import is_stream
 from ragtrace.records import Document
 from ragtrace.text.sanitizer import fields_of, identity_of, sendable
 
@@ -203,11 +204,6 @@ def _object_of(result: Any) -> object | None:
     own = getattr(output, "raw_output", None)
     is_text = output is not result and getattr(result, "response", None) != getattr(output, "content", None)
     return own if not is_text and fields_of(own) is not None else None
-
-
-def is_stream(value: Any) -> bool:
-    """Returns True for a synchronous or an asynchronous stream."""
-    return hasattr(type(value), "__next__") or hasattr(type(value), "__anext__")
 
 
 def text_of(value: Any) -> str | None:

@@ -54,12 +54,11 @@ class ModelCall:
 class Halves:
     """A streaming chat ends when its call has returned and its writer has finished, in any order."""
 
-    __slots__ = ("_first", "cancelled", "error")
+    __slots__ = ("_first", "error")
 
     def __init__(self) -> None:
         self._first: dict[str, object] = {}
         self.error: BaseException | None = None
-        self.cancelled = False
 
     def complete(self) -> bool:
         """Marks one half as complete; returns True for the second one."""

@@ -15,6 +15,7 @@ from ragtrace import semconv
 from ragtrace.capture import current
 from ragtrace.capture.adapters import warn_of_other
 from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.reply_streams import is_stream
 from ragtrace.capture.request import Run
 from ragtrace.records import Document
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
@@ -121,7 +122,7 @@ class Tracer:
         elif not isinstance(above.state, ModelCall):
             workflow_steps.leave(above, result)
         else:
-            if above.state.stream == id_ and conversion.is_stream(result):
+            if above.state.stream == id_ and is_stream(result):
                 return  # the events of the stream still come under this key
             if above.state.inner == id_:
                 models.read_inner(above, result)
@@ -151,7 +152,7 @@ class Tracer:
                 run.request.passed.append((len(run.request.model_calls), documents))
 
     def _exit_model(self, run: Run, result: Any) -> None:
-        if not conversion.is_stream(result):
+        if not is_stream(result):
             models.read_reply(run, result)
             self.recorder.end(run.key)
             return
