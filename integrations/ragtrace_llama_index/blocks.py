@@ -19,6 +19,7 @@ from ragtrace.capture.model_messages import (
     media_part,
     modality_of,
 )
+from ragtrace.capture.plain_values import field_of
 from ragtrace.text.sanitizer import sendable
 
 _MODALITIES = {"image": "image", "audio": "audio", "video": "video", "document": "data"}
@@ -133,16 +134,10 @@ def raw_calls(extra: Mapping[str, Any]) -> list[Part]:
     raw = extra.get("tool_calls")
     for call in raw if isinstance(raw, Sequence) and not isinstance(raw, str) else ():
         function = field_of(call, "function") or call
-        values = (field_of(function, name) for name in ("arguments", "input", "parameters"))
-        arguments = next((value for value in values if value is not None), None)
+        arguments = field_of(function, "arguments", "input", "parameters")
         identity = field_of(call, "id") or field_of(call, "call_id")
         calls.append(ToolCallPart(str(field_of(function, "name") or ""), arguments, identity))
     function = extra.get("function_call")
     if function is not None:
         calls.append(ToolCallPart(str(field_of(function, "name") or ""), field_of(function, "arguments")))
     return calls
-
-
-def field_of(value: Any, name: str) -> Any:
-    """Returns a field of a mapping or an object, or None."""
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

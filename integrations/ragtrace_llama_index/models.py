@@ -11,12 +11,13 @@ from ragtrace.capture.content import Attributes
 from ragtrace.capture.content_blocks import parts_of, tool_definitions
 from ragtrace.capture.model_messages import ModelMessage, PromptTemplate, ToolDefinition
 from ragtrace.capture.parameters import request_attributes, server_attributes
+from ragtrace.capture.plain_values import field_of
 from ragtrace.capture.provider_replies import Counts, finish_reason, token_counts, write_counts
 from ragtrace.capture.providers import provider_attributes, provider_name
 from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import sendable
 from ragtrace_llama_index import conversion
-from ragtrace_llama_index.blocks import field_of, message_of, raw_calls
+from ragtrace_llama_index.blocks import message_of, raw_calls
 
 _CLASSES = {
     "OpenAI": "openai", "AzureOpenAI": "azure.ai.openai", "Anthropic": "anthropic", "Bedrock": "aws.bedrock",
