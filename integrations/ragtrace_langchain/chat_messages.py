@@ -38,13 +38,14 @@ def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
 
 
 def _content(message: Any, content: Any, extra: Any) -> str | list[Part]:
-    calls = _calls(message, extra if isinstance(extra, Mapping) else {})
+    extra = extra if isinstance(extra, Mapping) else {}
+    calls = _calls(message, extra)
     parts = parts_of(content)
     if any(part.kind == "tool" for part in calls):
         # Anthropic's content holds the calls that LangChain lists again in its own form.
         parts = [part for part in parts if not isinstance(part, ToolCallPart) or part.kind == "server"]
     reasoning = [] if any(isinstance(part, ReasoningPart) for part in parts) else _reasoning(extra)
-    audio = parts_of({"type": "audio", **extra["audio"]}) if isinstance(_get(extra, "audio"), Mapping) else []
+    audio = parts_of({"type": "audio", **extra["audio"]}) if isinstance(extra.get("audio"), Mapping) else []
     if not parts and (refusal := refusal_of(extra)):
         content, parts = refusal, [TextPart(refusal)]
     if not reasoning and not audio and not calls:
@@ -74,19 +75,15 @@ def _calls(message: Any, extra: Mapping[str, Any]) -> list[ToolCallPart]:
     return calls
 
 
-def _reasoning(extra: Any) -> list[Part]:
+def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
     """Returns the reasoning that providers' packages pass beside the content: DeepSeek's, Groq's, OpenAI's."""
-    text = _get(extra, "reasoning_content")
+    text = extra.get("reasoning_content")
     if isinstance(text, str) and text:
         return [ReasoningPart(text)]
-    summary = _get(extra, "reasoning")
+    summary = extra.get("reasoning")
     if isinstance(summary, str) and summary:
         return [ReasoningPart(summary)]
     return parts_of({"type": "reasoning", **summary}) if isinstance(summary, Mapping) and summary else []
-
-
-def _get(extra: Any, name: str) -> Any:
-    return extra.get(name) if isinstance(extra, Mapping) else None
 
 
 def replies_of(response: Any) -> list[ModelMessage]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ragtrace import semconv
@@ -82,7 +82,7 @@ def prompt_of(serialized: Any, inputs: Any) -> PromptTemplate | None:
     kwargs = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
     if not isinstance(kwargs, Mapping):
         return None
-    templates = _cached(serialized, _templates_of)
+    templates = _cached(serialized, _templates)
     fixed = kwargs.get("partial_variables")
     fixed = fixed if isinstance(fixed, Mapping) else {}
     names = kwargs.get("input_variables")
@@ -111,20 +111,14 @@ def _cached(item: object, convert: Callable[[Any], _Converted]) -> _Converted:
     return converted
 
 
-def _templates_of(serialized: Any) -> list[str]:
-    return list(_templates(serialized, 0))
-
-
-def _templates(serialized: Any, depth: int) -> Iterator[str]:
-    """Yields the texts of a template and of the message templates inside it, in their order."""
+def _templates(serialized: Any, depth: int = 0) -> list[str]:
+    """Returns the texts of a template and of the message templates inside it, in their order."""
     kwargs = serialized.get("kwargs") if isinstance(serialized, Mapping) else None
     if not isinstance(kwargs, Mapping) or depth > 4:
-        return
-    if isinstance(kwargs.get("template"), str):
-        yield kwargs["template"]
-    elif isinstance(kwargs.get("content"), str):
-        yield kwargs["content"]
+        return []
+    texts = [kwargs[name] for name in ("template", "content") if isinstance(kwargs.get(name), str)][:1]
     for name in ("prompt", "messages"):
         inner = kwargs.get(name)
         for item in inner if isinstance(inner, Sequence) and not isinstance(inner, str) else (inner,):
-            yield from _templates(item, depth + 1)
+            texts += _templates(item, depth + 1)
+    return texts
