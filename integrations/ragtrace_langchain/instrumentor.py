@@ -8,14 +8,9 @@ from typing import Any
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
 from ragtrace.capture.adapters import OPTIONS, instrument
-from ragtrace_langchain.switch import switch
+from ragtrace_langchain.switch import OTHERS, switch
 
 _FRAMEWORK = "langchain_core.callbacks.manager"
-_OTHERS = (
-    ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
-    ("opentelemetry.instrumentation.langchain", "LangchainInstrumentor"),
-    ("opentelemetry.instrumentation.genai.langchain", "LangChainInstrumentor"),
-)
 _registered = False
 """LangChain cannot remove a hook: it is registered once, and switched on and off."""
 
@@ -37,7 +32,7 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         return switch.get() is not None
 
     def _instrument(self, **kwargs: Any) -> None:
-        instrument("LangChain", _FRAMEWORK, _OTHERS, lambda: _register(kwargs))
+        instrument("LangChain", _FRAMEWORK, OTHERS, lambda: _register(kwargs))
 
     def _uninstrument(self, **_kwargs: Any) -> None:
         switch.handler = None
@@ -50,7 +45,6 @@ def _register(options: dict[str, Any]) -> None:
     from ragtrace_langchain.current_span import wrap_runs
     from ragtrace_langchain.handler import RagtraceCallbackHandler
 
-    switch.others = _OTHERS
     switch.handler = RagtraceCallbackHandler(**{k: v for k, v in options.items() if k in OPTIONS})
     if not _registered:
         register_configure_hook(switch, True, RagtraceCallbackHandler)  # type: ignore[arg-type]

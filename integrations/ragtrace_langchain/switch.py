@@ -9,14 +9,18 @@ from typing import Any
 
 from ragtrace.capture.adapters import instrumented_by
 
+OTHERS = (
+    ("openinference.instrumentation.langchain", "LangChainInstrumentor"),
+    ("opentelemetry.instrumentation.langchain", "LangchainInstrumentor"),
+    ("opentelemetry.instrumentation.genai.langchain", "LangChainInstrumentor"),
+)
+"""Instrumentors of other libraries (module, class)."""
+
 
 class HandlerSwitch:
     """Takes the place of a ContextVar, of which LangChain calls only `get`: holds the handler while instrumented."""
 
     handler: Any = None
-    others: tuple[tuple[str, str], ...] = ()
-    """Instrumentors of other libraries (module, class)."""
-
     _modules_without_others = 0
     """How many modules were loaded when none of the other instrumentors' was among them."""
 
@@ -32,9 +36,9 @@ class HandlerSwitch:
                 self.at_first_run.pop()()
         if self.handler is None or len(sys.modules) == self._modules_without_others:
             return self.handler
-        if instrumented_by(self.others):
+        if instrumented_by(OTHERS):
             return None
-        if not any(module in sys.modules for module, _ in self.others):
+        if not any(module in sys.modules for module, _ in OTHERS):
             self._modules_without_others = len(sys.modules)
         return self.handler
 
