@@ -59,14 +59,14 @@ def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[s
         run = manual.start_run(recorder, decorated.operation, decorated.name, target=model)
         if run is None:
             return None
-        _read_arguments(recorder, run, arguments, model)
+        _read_arguments(run, arguments, model)
         return FunctionCall(recorder, run)
     except Exception:  # noqa: BLE001 nothing of ours may reach the application
         recorder.failed(decorated.name)
         return None
 
 
-def _read_arguments(recorder: Recorder, run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
+def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
     subject = next((arguments[name] for name in _QUERY_NAMES if name in arguments), None)
     if subject is None:
         subject = next(iter(arguments.values()), None)
@@ -235,7 +235,7 @@ class FunctionCall:
     def finish(self, result: Any) -> None:
         """End the call with its result."""
         try:
-            _READERS[self._run.operation](self._recorder, self._run, result)
+            _READERS[self._run.operation](self._run, result)
         except Exception:  # noqa: BLE001 as above
             self._recorder.failed("result")
         self._end()
@@ -266,11 +266,11 @@ class FunctionCall:
         try:
             if run.operation != semconv.OP_CHAT:
                 if self._items:
-                    _READERS[run.operation](self._recorder, run, self._items)
+                    _READERS[run.operation](run, self._items)
                 return
             run.answer = "".join(run.chunks) or None
             for chunk in (*self._items, *self._last):
-                _read_model_reply(self._recorder, run, chunk)
+                _read_model_reply(run, chunk)
         except Exception:  # noqa: BLE001 as above
             self._recorder.failed("stream")
 
@@ -284,11 +284,11 @@ class FunctionCall:
 # --- what a function returned ----------------------------------------------------------------------------
 
 
-def _read_documents(_recorder: Recorder, run: Run, result: Any) -> None:
+def _read_documents(run: Run, result: Any) -> None:
     run.documents = documents_of(result)
 
 
-def _read_tool_result(_recorder: Recorder, run: Run, result: Any) -> None:
+def _read_tool_result(run: Run, result: Any) -> None:
     run.answer = None if result is None else sendable(result)
     items = result if isinstance(result, (list, tuple)) else [result]
     if items and all(map(_is_document, items)):
@@ -307,7 +307,7 @@ def _has(item: Any, *names: str) -> bool:
         return False
 
 
-def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
+def _read_reply(run: Run, result: Any) -> None:
     if (response := field_of(result, "http_response")) is not None and _has(result, "parse"):
         if not field_of(response, "is_closed"):
             return  # a stream that the application has not read yet
@@ -318,10 +318,10 @@ def _read_reply(recorder: Recorder, run: Run, result: Any) -> None:
     run.answer = message.text or None
     if message.calls:
         run.reply = [message]
-    _read_model_reply(recorder, run, result[-1] if isinstance(result, tuple) and result else result)
+    _read_model_reply(run, result[-1] if isinstance(result, tuple) and result else result)
 
 
-def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
+def _read_model_reply(run: Run, reply: Any) -> None:
     """Read tokens, model, id and finish reason of a client's reply, or of a piece of it."""
     if reply is None or isinstance(reply, str):
         return
@@ -339,6 +339,6 @@ def _read_model_reply(recorder: Recorder, run: Run, reply: Any) -> None:
         manual.describe_model(run, run.attributes[semconv.RESPONSE_MODEL])
 
 
-_READERS: dict[str, Callable[[Recorder, Run, Any], None]] = {
+_READERS: dict[str, Callable[[Run, Any], None]] = {
     semconv.OP_RETRIEVAL: _read_documents, semconv.OP_TOOL: _read_tool_result, semconv.OP_CHAT: _read_reply,
 }  # fmt: skip
