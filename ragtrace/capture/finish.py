@@ -16,8 +16,6 @@ from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
 _WHOLE = (semconv.OP_WORKFLOW, semconv.OP_AGENT)
-_MAX_NAME = 1_000
-"""Characters of a name: a model, an application, a prompt version."""
 _MAX_STEP_CHARS = 500
 """Characters of a tool call's arguments and of its result."""
 
@@ -167,12 +165,12 @@ def _facts(
 
 
 def _declared(value: object, sanitizer: Sanitizer) -> str | None:
-    return sanitizer.text(value, _MAX_NAME) if isinstance(value, (str, int, float)) and value != "" else None
+    return sanitizer.text(value, timing.MAX_NAME) if isinstance(value, (str, int, float)) and value != "" else None
 
 
 def _word(call: Run | None, name: str, sanitizer: Sanitizer) -> str | None:
     value = call.attributes.get(name) if call is not None else None
-    return sanitizer.text(value, _MAX_NAME) if isinstance(value, str) else None
+    return sanitizer.text(value, timing.MAX_NAME) if isinstance(value, str) else None
 
 
 def _step(call: Run) -> dict[str, str]:

@@ -22,8 +22,8 @@ _SPAN_FACTS = {
     "output_tokens": semconv.OUTPUT_TOKENS,
 }
 _TOKENS = (semconv.INPUT_TOKENS, semconv.OUTPUT_TOKENS, semconv.CACHE_READ_TOKENS, semconv.CACHE_WRITE_TOKENS)
-_MAX_NAME = 1_000
-"""Characters of a model's name."""
+MAX_NAME = 1_000
+"""Characters of a name: a model, an application, a prompt version."""
 _MAX_SPANS = 10_000
 """Spans of a request whose durations are kept: a request that embeds a whole library must not fill the memory."""
 _MAX_LISTED = 200
@@ -99,7 +99,7 @@ def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, Mode
     for call, counts in counted:
         if id(call) not in above:
             names = [call.attributes.get(name) for name in (semconv.REQUEST_MODEL, semconv.RESPONSE_MODEL)]
-            model = sanitizer.text(names[0] or "", _MAX_NAME)
+            model = sanitizer.text(names[0] or "", MAX_NAME)
             of_call = usage_of(names, *counts)
             usage[model] = usage[model].plus(of_call) if model in usage else of_call
     return usage

@@ -130,7 +130,7 @@ def requests_in(
 def _tree(records: Sequence[SpanRecord], duplicates: Duplicates) -> list[Node]:
     """The spans with their parents; without evaluations, and without what a second library recorded of a framework."""
     for scope, service in {(each.scope, each.service) for each in records}:
-        duplicates.note_scopes((scope,), service)
+        duplicates.note_scope(scope, service)
     nodes = {(each.trace_id, each.span_id): Node(each, facts_of(each)) for each in records}
     for key, node in nodes.items():
         parent = node.record.parent_id

@@ -153,7 +153,7 @@ class SpanCollector:
             origin = _OWN
         elif scope in dialects.SCOPES or scope == dialects.LANGFUSE_SCOPE:
             origin = _GENERATIVE
-            self._duplicates.note_scopes((scope,))
+            self._duplicates.note_scope(scope)
         elif scope.startswith(dialects.PLAIN_SCOPES) and not dialects.GENERATIVE_SCOPES.search(scope):
             origin = _PLAIN
         else:

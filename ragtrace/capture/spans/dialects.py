@@ -188,8 +188,6 @@ SESSIONS: Final = (
 USERS: Final = (
     semconv.USER_ID, f"{TRACELOOP_PROPERTY}user_id", "langfuse.user.id", ENDUSER, f"{VERCEL_METADATA}userId",
 )  # fmt: skip
-SESSION_KEYS: Final = ("session_id", "thread_id", "conversation_id")
-"""Keys of an application's metadata that name the session."""
 FRAMEWORK_METADATA: Final = ("ls_", "langgraph_", "lc_", "__", "checkpoint_", "is_langchain_")
 """Beginnings of metadata keys that a framework writes."""
 FRAMEWORK_TAGS: Final = ("seq:step", "map:key", "graph:step")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ragtrace import semconv
@@ -42,14 +41,13 @@ class Duplicates:
         self._keys: set[tuple[int, int]] = set()
         self._scopes: set[str] = set()
 
-    def note_scopes(self, scopes: Iterable[str], service: str = "") -> None:
-        """Note which libraries trace which framework in a service."""
-        for scope in scopes:
-            if scope in dialects.SCOPES:
-                framework, rank = dialects.SCOPES[scope]
-                key = (service, framework)
-                if key not in self._best or rank < self._best[key][0]:
-                    self._best[key] = (rank, scope)
+    def note_scope(self, scope: str, service: str = "") -> None:
+        """Note that a library traces a framework in a service."""
+        if scope in dialects.SCOPES:
+            framework, rank = dialects.SCOPES[scope]
+            key = (service, framework)
+            if key not in self._best or rank < self._best[key][0]:
+                self._best[key] = (rank, scope)
 
     def reads(self, scope: str, service: str = "") -> bool:
         """Whether spans of this library are read: of two that trace one framework in a service only the better one

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragtrace import semconv
+from ragtrace.capture.adapters import SESSION_KEYS
 from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.capture.spans.texts import first_value, plain
@@ -28,7 +29,7 @@ def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:
         own = _metadata(attributes)
         if not metadata:
             metadata = {key: value for key, value in own.items() if not key.startswith(dialects.FRAMEWORK_METADATA)}
-        session = session or _session(attributes) or _named(own, dialects.SESSION_KEYS)
+        session = session or _session(attributes) or _named(own, SESSION_KEYS)
         user = user or _named(attributes, dialects.USERS) or _named(own, ("user_id",))
         tags = tags or _tags(attributes)
         if session and user and tags and metadata:
