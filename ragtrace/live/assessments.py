@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 
+from ragtrace.capture.adapters import number
 from ragtrace.live.runtime import current
 from ragtrace.records import Feedback, Score, bounded
 from ragtrace.text.sanitizer import sendable
@@ -30,15 +30,15 @@ def score(
     False for an invalid trace id, name or value, without `init`, and where too many wait. Never blocks, never raises.
     """
     try:
-        runtime, own, number = current(), trace_id_of(trace_id), _number(value)
+        runtime, own, amount = current(), trace_id_of(trace_id), _number(value)
         title = _NOT_IN_NAMES.sub("_", str(name).strip().lower())[:_NAME] if isinstance(name, str) else ""
         word = None if label is None else str(label)
-        if runtime is None or not own or not title.strip("_") or (number is None and not word):
+        if runtime is None or not own or not title.strip("_") or (amount is None and not word):
             return False
-        if value is not None and number is None:
+        if value is not None and amount is None:
             return False
         text = None if explanation is None else str(explanation)
-        return runtime.score(int(own, 16), bounded(Score(title, number, word, text)))
+        return runtime.score(int(own, 16), bounded(Score(title, amount, word, text)))
     except Exception:  # noqa: BLE001 the application's thread, and whatever it gives
         return False
 
@@ -90,10 +90,7 @@ def trace_id_of(value: object) -> str:
 
 
 def _number(value: object) -> float | None:
-    if value is None or isinstance(value, str) or not hasattr(value, "__float__"):
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
+    return number(float(value) if isinstance(value, bool) else value)
 
 
 def _words(value: object) -> str | None:

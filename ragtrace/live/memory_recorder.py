@@ -191,11 +191,23 @@ def evaluate_now(trace: Trace, evaluators: Sequence[Evaluator]) -> Evaluation:
         context.detach(token)
 
 
-class _Memory:
+class _WaitsForNothing:
+    """A part of a runtime without a queue."""
+
+    undelivered = 0
+
+    def flush(self, timeout: float = 0.0) -> bool:
+        """Nothing waits."""
+        return True
+
+    def close(self, timeout: float = 0.0) -> None:
+        """Do nothing."""
+
+
+class _Memory(_WaitsForNothing):
     """Telemetry that has nothing to send."""
 
     logger_provider = None
-    undelivered = 0
 
     def __init__(self, tracer_provider: TracerProvider) -> None:
         self.tracer_provider = tracer_provider
@@ -204,28 +216,12 @@ class _Memory:
         """No counts."""
         return {}
 
-    def flush(self, timeout: float = 0.0) -> bool:
-        """Nothing waits."""
-        return True
 
-    def close(self, timeout: float = 0.0) -> None:
-        """Do nothing."""
-
-
-class _FeedbackList:
+class _FeedbackList(_WaitsForNothing):
     """Feedback in a list."""
-
-    undelivered = 0
 
     def __init__(self, messages: list[Feedback]) -> None:
         self._messages = messages
 
     def __call__(self, message: Feedback, /) -> None:
         self._messages.append(message)
-
-    def flush(self, timeout: float = 0.0) -> bool:
-        """Nothing waits."""
-        return True
-
-    def close(self, timeout: float = 0.0) -> None:
-        """Do nothing."""
