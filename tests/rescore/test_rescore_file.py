@@ -24,13 +24,12 @@ from ragtrace.batch.rescore.file_logs import FileLogs, read_file_logs
 from ragtrace.batch.rescore.span_formats import records_in
 from ragtrace.batch.rescore.stored_logs import LogSelection
 from ragtrace.capture import seen_context
-from ragtrace.capture.spans.assembly import traces_of
 from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
 from ragtrace.records import Trace
 from ragtrace_otlp.jsonl import span_as_dict
-from tests.spans.golden_spans import golden_spans
+from tests.spans.golden_spans import golden_spans, traces_of
 from tests.spans.otlp_messages import message_of
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragtrace.capture import seen_context
-from ragtrace.capture.spans.assembly import traces_of
 from ragtrace.records import Trace
 from tests.spans.applications import PASSAGES, SESSION, TAG, USER
-from tests.spans.golden_spans import golden_files, golden_spans
+from tests.spans.golden_spans import golden_files, golden_spans, traces_of
 from tests.spans.model_server import ANSWER, FAILING, MODEL, QUESTION, SERVED_MODEL, TOOL
 
 PAGE = Path(__file__).parents[2] / "docs" / "other-tracers.md"

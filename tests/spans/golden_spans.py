@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ragtrace.capture.spans.assembly import requests_in, trace_from
 from ragtrace.capture.spans.span_record import SpanEvent, SpanRecord
+from ragtrace.records import Trace
+from ragtrace.text.sanitizer import Sanitizer
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -20,6 +24,11 @@ def golden_spans(name: str) -> dict[str, list[SpanRecord]]:
     """The spans of each case of a file."""
     payload = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return {case: [_record(span) for span in spans] for case, spans in payload["cases"].items()}
+
+
+def traces_of(spans: Iterable[SpanRecord]) -> list[Trace]:
+    """The traces of all requests in these spans, in the order of their ends."""
+    return [trace_from(request, Sanitizer()) for request in requests_in(spans)]
 
 
 def _record(span: dict[str, Any]) -> SpanRecord:

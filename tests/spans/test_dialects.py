@@ -8,7 +8,7 @@ import pytest
 
 from tests.spans.applications import PASSAGES, SESSION, TAG, USER
 from tests.spans.carried import NEVER, PAGE, PLAIN, facts, table, traces_by_case
-from tests.spans.golden_spans import FOLDER, golden_files, golden_spans
+from tests.spans.golden_spans import FOLDER, golden_files, golden_spans, traces_of
 from tests.spans.model_server import ANSWER, MODEL, QUESTION
 
 WITHOUT_REQUESTS = {
@@ -66,7 +66,6 @@ def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
 def test_order_does_not_matter(name: str) -> None:
     """Spans that arrive in another order give the same Traces."""
     from ragtrace.capture import seen_context
-    from ragtrace.capture.spans.assembly import traces_of
 
     for spans in golden_spans(name).values():
         both = []

@@ -93,11 +93,6 @@ def _start(node: Node) -> tuple[int, int]:
     return node.record.started, -node.record.ended
 
 
-def traces_of(spans: Iterable[SpanRecord], sanitizer: Sanitizer | None = None) -> list[Trace]:
-    """The traces of all requests in these spans, in the order of their ends."""
-    return [trace_from(request, sanitizer or Sanitizer()) for request in requests_in(spans)]
-
-
 def requests_in(
     spans: Iterable[SpanRecord], duplicates: Duplicates | None = None, *, with_own: bool = False
 ) -> list[RequestSpans]:
