@@ -73,7 +73,38 @@ class _Decision(NamedTuple):
     more: dict[str, Any]
 
 
-class HoldProcessor(SpanProcessor):
+class ProcessorGroup(SpanProcessor):
+    """Several processors as one."""
+
+    def __init__(self, processors: tuple[SpanProcessor, ...]) -> None:
+        self.processors = processors
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Tell each processor."""
+        for each in self.processors:
+            each.on_start(span, parent_context)
+
+    def _on_ending(self, span: Span) -> None:
+        for each in self.processors:
+            each._on_ending(span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Tell each processor."""
+        for each in self.processors:
+            each.on_end(span)
+
+    def shutdown(self) -> None:
+        """Shut all down."""
+        for each in self.processors:
+            each.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Flush all."""
+        results = [each.force_flush(timeout_millis) for each in self.processors]  # no short cut: each one is flushed
+        return all(results)
+
+
+class HoldProcessor(ProcessorGroup):
     """A span processor around the real one. Call it with an evaluation to let that request's root span go."""
 
     def __init__(
@@ -84,7 +115,7 @@ class HoldProcessor(SpanProcessor):
         late: Callable[[Evaluation], None] | None = None,
     ) -> None:
         """`late` is given each evaluation whose span has left without it."""
-        self.inner = inner
+        super().__init__((inner,))
         self._limits = limits or HoldLimits()
         self._form = form or ScoreFormat()
         self._late_sink = late
@@ -119,13 +150,6 @@ class HoldProcessor(SpanProcessor):
 
     # --- span processor --------------------------------------------------------------------------
 
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """As the real processor does."""
-        self.inner.on_start(span, parent_context)
-
-    def _on_ending(self, span: Span) -> None:
-        self.inner._on_ending(span)
-
     def on_end(self, span: ReadableSpan) -> None:
         """Park a span that waits for its scores; pass any other on."""
         context = span.context
@@ -133,7 +157,7 @@ class HoldProcessor(SpanProcessor):
         is_expected, decision = self._expectation(key) if self._expected else (False, None)
         is_sampled = attributes_of(span).get(semconv.SAMPLED) is True
         if not (is_sampled or is_expected) or context is None or self._closed:
-            self.inner.on_end(span)
+            super().on_end(span)
             return
         if decision is not None and not decision.is_sampled:
             self._leave(span, decision.more)
@@ -154,7 +178,7 @@ class HoldProcessor(SpanProcessor):
                     surplus = self._over_limits()
                     self._worker.put(key)
         if closed:
-            self.inner.on_end(span)
+            super().on_end(span)
         elif early is not None:
             self._leave(span, score_attributes(early, self._form))
         for each in surplus:
@@ -166,12 +190,12 @@ class HoldProcessor(SpanProcessor):
             self._closed = True
         self._drain("dropped")  # no scores come any more
         self._worker.close(0)
-        self.inner.shutdown()
+        super().shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Let everything go, then flush the real processor."""
         self._drain()
-        return self.inner.force_flush(timeout_millis)
+        return super().force_flush(timeout_millis)
 
     # --- spans of other libraries ----------------------------------------------------------------
 
@@ -249,7 +273,7 @@ class HoldProcessor(SpanProcessor):
             log_failure(__name__, "ragtrace: scores could not be added to a span")
         try:
             # Once only: where one of several processors raises, the others have it already.
-            self.inner.on_end(copy)
+            super().on_end(copy)
         except Exception:  # noqa: BLE001 in the application's thread, or the timer's, which must live on
             log_failure(__name__, "ragtrace: a span processor failed")
 

@@ -26,7 +26,7 @@ from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import environment
 from ragtrace_otlp.batch import CountingExporter, ExportStats, PacedLogRecordProcessor, PacedSpanProcessor, quiet
 from ragtrace_otlp.events import EventSink
-from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats
+from ragtrace_otlp.hold import HoldLimits, HoldProcessor, HoldStats, ProcessorGroup
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.redaction_processor import RedactionProcessor, cut_copy
 from ragtrace_otlp.scores import ScoreFormat
@@ -241,7 +241,7 @@ def _export_spans(
     if file is not None:  # both were asked for
         telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
         telemetry.file_exporter.prepare = cut
-        onward = _All((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
+        onward = ProcessorGroup((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
     telemetry.hold = options.hold_around(onward, telemetry.late)
     telemetry.tracer_provider.add_span_processor(telemetry.hold)
     telemetry.sinks += (telemetry.hold,)
@@ -334,7 +334,7 @@ def install_hold(
     if multi is None or not isinstance(processors, tuple) or not processors:
         _log.info("ragtrace: the provider's processors cannot be wrapped; late scores go out as spans and events")
         return None, None
-    inner = _All(processors)
+    inner = ProcessorGroup(processors)
     holding = make(inner)
     multi._span_processors = (holding,)
 
@@ -345,30 +345,3 @@ def install_hold(
             holding.force_flush()
 
     return holding, undo
-
-
-class _All(SpanProcessor):
-    """Several processors as one."""
-
-    def __init__(self, processors: tuple[SpanProcessor, ...]) -> None:
-        self.processors = processors
-
-    def on_start(self, span: Any, parent_context: Any = None) -> None:
-        for each in self.processors:
-            each.on_start(span, parent_context)
-
-    def _on_ending(self, span: Any) -> None:
-        for each in self.processors:
-            each._on_ending(span)
-
-    def on_end(self, span: Any) -> None:
-        for each in self.processors:
-            each.on_end(span)
-
-    def shutdown(self) -> None:
-        for each in self.processors:
-            each.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        results = [each.force_flush(timeout_millis) for each in self.processors]  # no short cut: each one is flushed
-        return all(results)

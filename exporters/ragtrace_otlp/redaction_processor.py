@@ -7,15 +7,14 @@ import re
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
-from opentelemetry.context import Context
-from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanLimits, SpanProcessor
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, SpanProcessor
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
 from ragtrace import semconv
 from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH
 from ragtrace.text.sanitizer import Sanitizer
-from ragtrace_otlp.hold import copy_of
+from ragtrace_otlp.hold import ProcessorGroup, copy_of
 from ragtrace_otlp.text_filter import TextFilter
 
 _OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
@@ -26,22 +25,15 @@ _PARAMETER = re.compile(
 )
 
 
-class RedactionProcessor(SpanProcessor):
+class RedactionProcessor(ProcessorGroup):
     """A span processor around the real ones, which get a redacted copy of each span of another library.
 
     A span that cannot be redacted is not exported, and is counted in `Sanitizer.failures`.
     """
 
     def __init__(self, inner: SpanProcessor, sanitizer: Sanitizer | TextFilter) -> None:
-        self.inner = inner
+        super().__init__((inner,))
         self._sanitizer = sanitizer
-
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """As the real processor does."""
-        self.inner.on_start(span, parent_context)
-
-    def _on_ending(self, span: Span) -> None:
-        self.inner._on_ending(span)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Hand on a redacted copy. Runs in the thread that ends the span."""
@@ -52,15 +44,7 @@ class RedactionProcessor(SpanProcessor):
             except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave
                 self._sanitizer.failures.count(error)
                 return
-        self.inner.on_end(span)
-
-    def shutdown(self) -> None:
-        """As the real processor does."""
-        self.inner.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """As the real processor does."""
-        return self.inner.force_flush(timeout_millis)
+        super().on_end(span)
 
 
 def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> ReadableSpan:
