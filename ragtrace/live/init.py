@@ -232,7 +232,7 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     recorder.set_consumer(pipeline)
     source = telemetry_setup.span_source(settings, capture.sanitizer, telemetry)
     runtime = Runtime(settings, pipeline, Parts(telemetry, metrics, journal, store, feedback, source, deliveries))
-    runtime.at_close(remove_spending)
+    runtime.at_close = remove_spending
     return runtime
 
 
@@ -325,11 +325,11 @@ def _check_judge(settings: Settings, checks: Sequence[Evaluator]) -> None:
         raise SettingError(last or f"the judge cannot be started: its process ended with code {done.returncode}")
 
 
-def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None]]:
-    """The settings with a file for the judge's spending, if they name none, and a function that removes the file. Each
+def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Settings, Callable[[], None] | None]:
+    """The settings with a file for the judge's spending, if they name none, and what removes the file then. Each
     worker evaluates in a process of its own, and a child that hangs is replaced, but all of them share one budget."""
     if settings.judge_store or settings.judge_ledger or not any(check.asks_judge for check in checks):
-        return settings, lambda: None
+        return settings, None
     folder, owner = tempfile.mkdtemp(prefix="ragtrace-"), os.getpid()
 
     def remove() -> None:

@@ -83,7 +83,8 @@ class Runtime:
         self._close_ended = threading.Event()
         self._after_close: Callable[[], None] | None = None
         self._ends_the_process = False
-        self._at_close: list[Callable[[], None]] = []
+        self.at_close: Callable[[], None] | None = None
+        """Called when everything has stopped."""
         self._reset()
         after_fork(self._reset)
 
@@ -227,8 +228,8 @@ class Runtime:
         until = time.monotonic() + max(seconds, 1.0)  # for all together: each may have an endpoint that is silent
         for part in self._waiting():
             part.close(max(_LEAST, until - time.monotonic()))  # something, whatever the others took
-        for action in self._at_close:
-            action()
+        if self.at_close is not None:
+            self.at_close()
         forget(self)
         if interrupt is not None:
             raise interrupt
@@ -266,10 +267,6 @@ class Runtime:
         self._ends_the_process = True
         with contextlib.suppress(KeyboardInterrupt):
             self.close()
-
-    def at_close(self, action: Callable[[], None]) -> None:
-        """Call this when everything has stopped."""
-        self._at_close.append(action)
 
 
 def _wait_in_steps(wait: Callable[[float], bool], timeout: float) -> bool:
