@@ -79,11 +79,6 @@ LANGFUSE_TYPE: Final = "langfuse.observation.type"
 VERCEL_OPERATION: Final = "ai.operationId"
 MLFLOW_TYPE: Final = "mlflow.spanType"
 SPRING_KIND: Final = "spring.ai.kind"
-KINDS: Final = (
-    semconv.OPERATION, semconv.OI_KIND, TRACELOOP_KIND, LANGFUSE_TYPE, TRACELOOP_REQUEST, VERCEL_OPERATION,
-    MLFLOW_TYPE, SPRING_KIND,
-)  # fmt: skip
-"""A span with one of these attributes belongs to a generative application."""
 OPERATIONS: Final = (
     (semconv.OI_KIND, OPENINFERENCE_KINDS), (LANGFUSE_TYPE, LANGFUSE_TYPES), (VERCEL_OPERATION, VERCEL_OPERATIONS),
     (MLFLOW_TYPE, MLFLOW_TYPES), (SPRING_KIND, SPRING_KINDS),
