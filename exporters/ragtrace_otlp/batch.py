@@ -217,11 +217,6 @@ class CountingExporter(Generic[T]):
         if not self._stopped:
             self._inner.shutdown()
 
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Flush the inner exporter."""
-        flush = getattr(self._inner, "force_flush", None)
-        return bool(flush(timeout_millis)) if flush is not None else True
-
 
 class _Queue(deque[T]):
     """The queue of the SDK's batch processor, with a count of the items that were taken out of it."""

@@ -239,9 +239,3 @@ class _Several:
         """Shut all down."""
         for exporter in self._exporters:
             exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Flush all that can be flushed."""
-        flushes = [getattr(exporter, "force_flush", None) for exporter in self._exporters]
-        results = [flush(timeout_millis) for flush in flushes if flush is not None]  # no short cut: each is flushed
-        return all(results)

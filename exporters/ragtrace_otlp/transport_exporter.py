@@ -105,10 +105,6 @@ class TransportSpanExporter(SpanExporter):
         if self._publisher is not None:
             self._publisher.close()
 
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing waits here but spans without their root."""
-        return True
-
 
 def _message(root: ReadableSpan, context: SpanContext, payload: bytes | None) -> TraceMessage:
     """The message of a request; without a payload the one with its ids."""
