@@ -9,6 +9,7 @@ from typing import Any
 from ragtrace.capture.adapters import refusal_of
 from ragtrace.capture.content_blocks import parts_of, result_content, text_or_parts
 from ragtrace.capture.model_messages import ModelMessage, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
+from ragtrace.capture.plain_values import raw_calls
 from ragtrace.capture.provider_replies import finish_reason
 from ragtrace.text.sanitizer import sendable
 
@@ -63,16 +64,7 @@ def _calls(message: Any, extra: Mapping[str, Any]) -> list[ToolCallPart]:
         for call in getattr(message, field, None) or ()
         if isinstance(call, Mapping)
     ]
-    raw = extra.get("tool_calls")
-    if not calls and isinstance(raw, (list, tuple)):
-        for call in raw:
-            function = call.get("function") if isinstance(call, Mapping) else None
-            if isinstance(function, Mapping):
-                calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments"), call.get("id")))
-    function = extra.get("function_call")
-    if isinstance(function, Mapping):
-        calls.append(ToolCallPart(str(function.get("name") or ""), function.get("arguments")))
-    return calls
+    return [*calls, *raw_calls({**extra, "tool_calls": None} if calls else extra)]
 
 
 def _reasoning(extra: Mapping[str, Any]) -> list[Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ragtrace.capture.adapters import refusal_of
@@ -19,7 +19,7 @@ from ragtrace.capture.model_messages import (
     media_part,
     modality_of,
 )
-from ragtrace.capture.plain_values import field_of
+from ragtrace.capture.plain_values import raw_calls
 from ragtrace.text.sanitizer import sendable
 
 _MODALITIES = {"image": "image", "audio": "audio", "video": "video", "document": "data"}
@@ -126,18 +126,3 @@ def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
         if isinstance(value, Mapping):
             return parts_of({"type": "thinking", **value})
     return []
-
-
-def raw_calls(extra: Mapping[str, Any]) -> list[Part]:
-    """Returns the tool calls in `additional_kwargs`, in OpenAI's, Anthropic's or Cohere's format."""
-    calls: list[Part] = []
-    raw = extra.get("tool_calls")
-    for call in raw if isinstance(raw, Sequence) and not isinstance(raw, str) else ():
-        function = field_of(call, "function") or call
-        arguments = field_of(function, "arguments", "input", "parameters")
-        identity = field_of(call, "id") or field_of(call, "call_id")
-        calls.append(ToolCallPart(str(field_of(function, "name") or ""), arguments, identity))
-    function = extra.get("function_call")
-    if function is not None:
-        calls.append(ToolCallPart(str(field_of(function, "name") or ""), field_of(function, "arguments")))
-    return calls

@@ -11,13 +11,13 @@ from ragtrace.capture.content import Attributes
 from ragtrace.capture.content_blocks import parts_of, tool_definitions
 from ragtrace.capture.model_messages import ModelMessage, PromptTemplate, ToolDefinition
 from ragtrace.capture.parameters import request_attributes, server_attributes
-from ragtrace.capture.plain_values import field_of
+from ragtrace.capture.plain_values import field_of, raw_calls
 from ragtrace.capture.provider_replies import Counts, finish_reason, token_counts, write_counts
 from ragtrace.capture.providers import provider_attributes, provider_name
 from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import sendable
 from ragtrace_llama_index import conversion
-from ragtrace_llama_index.blocks import message_of, raw_calls
+from ragtrace_llama_index.blocks import message_of
 
 _CLASSES = {
     "OpenAI": "openai", "AzureOpenAI": "azure.ai.openai", "Anthropic": "anthropic", "Bedrock": "aws.bedrock",
@@ -152,8 +152,7 @@ def _further_choices(raw: Any) -> list[ModelMessage]:
     replies = []
     for choice in choices[1:]:
         message = field_of(choice, "message")
-        calls = {"tool_calls": field_of(message, "tool_calls"), "function_call": field_of(message, "function_call")}
-        parts = [*parts_of(field_of(message, "content")), *raw_calls(calls)]
+        parts = [*parts_of(field_of(message, "content")), *raw_calls(message)]
         replies.append(ModelMessage("assistant", parts, finish_reason=finish_reason({"choices": [choice]})))
     return replies
 

@@ -120,7 +120,7 @@ def _message_of(value: Any) -> ModelMessage:
     content, call_id = field_of(value, "content", "blocks", "text"), field_of(value, "tool_call_id")
     if call_id is not None:
         return ModelMessage("tool", [ToolResultPart(result_content(content), identity_of(call_id))])
-    calls = _calls(value)
+    calls = raw_calls(value)
     if calls:
         return ModelMessage(_ROLES.get(role, role), [*parts_of(_plain(content)), *calls])
     return ModelMessage(_ROLES.get(role, role), text_or_parts(_plain(content)) if content is not None else "")
@@ -138,17 +138,17 @@ def _fields(part: Any) -> Any:
     return dump(exclude_none=True) if callable(dump) else part
 
 
-def _calls(message: Any) -> list[ToolCallPart]:
-    calls = field_of(message, "tool_calls")
-    if not isinstance(calls, (list, tuple)):
-        return []
-    return [_call(call) for call in calls]
+def raw_calls(message: Any) -> list[ToolCallPart]:
+    """The tool calls of a message, or beside a framework's message, in OpenAI's, Anthropic's or Cohere's format."""
+    calls, older = field_of(message, "tool_calls"), field_of(message, "function_call")
+    parts = [_call(call) for call in calls] if isinstance(calls, (list, tuple)) else []
+    return [*parts, _call(older)] if isinstance(field_of(older, "name"), str) else parts
 
 
 def _call(call: Any) -> ToolCallPart:
     function = field_of(call, "function") or call
-    identity = field_of(call, "id")
-    name, arguments = field_of(function, "name"), field_of(function, "arguments", "args")
+    identity = field_of(call, "id", "call_id")
+    name, arguments = field_of(function, "name"), field_of(function, "arguments", "args", "input", "parameters")
     return ToolCallPart(identity_of(name or ""), arguments, None if identity is None else identity_of(identity))
 
 
@@ -165,7 +165,7 @@ def reply_of(reply: Any) -> ModelMessage | None:
     choices = field_of(reply, "choices")
     first = choices[0] if isinstance(choices, (list, tuple)) and choices else reply
     message = field_of(first, "message") or first
-    calls = _calls(message)
+    calls = raw_calls(message)
     content = field_of(message, "output_text") if not calls else None
     content = content if isinstance(content, str) and content else field_of(message, "content", *_ANSWER_KEYS)
     if isinstance(content, str) and not calls:
