@@ -143,9 +143,7 @@ def _stored_lines(store: Store, checks: Sequence[Evaluator], selection: LogSelec
     score_names = {"sampling_probability": "probability", "judge": "model"}
     columns: list[Any] = [traces.c[name] for name in ("trace_id", "span_id", "started", "app", "model")]
     columns += [scores.c[score_names.get(name, name)].label(name) for name in list(COLUMNS)[5:]]
-    where = [*in_period(selection.since, selection.until), is_present(checks)]
-    if selection.app:
-        where.append(traces.c.app == selection.app)
+    where = [*in_period(selection.since, selection.until, selection.app), is_present(checks)]
     query = select(*columns).join(scores, scores.c.trace == traces.c.id).where(*where)
     with store.reading() as connection:
         rows = connection.execution_options(stream_results=True, yield_per=1_000).execute(

@@ -60,9 +60,7 @@ class StoredLogs:
     def __init__(self, store: Store, checks: Sequence[Evaluator], selection: LogSelection) -> None:
         """`checks` have the versions that their scores will have."""
         self._store, self._checks = store, tuple(checks)
-        self._where = in_period(selection.since, selection.until)
-        if selection.app:
-            self._where.append(traces.c.app == selection.app)
+        self._where = in_period(selection.since, selection.until, selection.app)
         self._is_present = is_present(checks)
 
     def count(self) -> Missing:

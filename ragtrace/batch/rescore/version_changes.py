@@ -108,9 +108,7 @@ def _pairs(
     one, other = scores.alias(), scores.alias()
     names = ("value", "label", "error")
     columns = [side.c[name].label(f"{prefix}_{name}") for prefix, side in (("a", one), ("b", other)) for name in names]
-    where = in_period(selection.since, selection.until)
-    if selection.app:
-        where.append(traces.c.app == selection.app)
+    where = in_period(selection.since, selection.until, selection.app)
     joined = traces
     for side, version in ((one, versions[0]), (other, versions[1])):
         joined = joined.join(  # type: ignore[assignment]  # a join of the table

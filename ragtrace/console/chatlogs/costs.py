@@ -40,9 +40,8 @@ class Costs:
 
 def costs(store: Store, since: float, until: float, app: str = "", *, most: int = 10) -> Costs:
     """Returns the costs of the latest 100,000 stored requests in [since, until), in Unix seconds."""
-    where = [*in_period(since, until), *([traces.c.app == app] if app else [])]
     columns = (traces.c.user_key, traces.c.session_id, traces.c.cost, traces.c.probability)
-    rows = select(*columns).where(*where).order_by(traces.c.id.desc()).limit(MOST).subquery()
+    rows = select(*columns).where(*in_period(since, until, app)).order_by(traces.c.id.desc()).limit(MOST).subquery()
     weight, cost = 1.0 / rows.c.probability, rows.c.cost / rows.c.probability
     is_unpriced = rows.c.cost.is_(None)
     totals = select(func.count(), func.sum(cost), func.sum(weight).filter(is_unpriced)).select_from(rows)

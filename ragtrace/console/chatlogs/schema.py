@@ -81,14 +81,15 @@ def trace_is(trace: str | int) -> ColumnElement[bool]:
     return traces.c.trace_id == trace.lower()
 
 
-def in_period(since: float, until: float) -> list[ColumnElement[bool]]:
+def in_period(since: float, until: float, app: str = "") -> list[ColumnElement[bool]]:
     """The conditions that a row of `traces` started in [since, until), in Unix seconds; the range of ids lets an index
-    answer."""
+    answer. `app` selects one application; empty for all."""
     return [
         traces.c.id >= lowest_id(since),
         traces.c.id < lowest_id(until + 1),
         traces.c.started >= since,
         traces.c.started < until,
+        *([traces.c.app == app] if app else []),
     ]
 
 

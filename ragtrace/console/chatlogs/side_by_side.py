@@ -132,8 +132,8 @@ def _count(verdicts: _Verdicts) -> int:
 
 
 def _verdicts(connection: Connection, side: Side, evaluator: str) -> dict[str, list[_Verdict]]:
-    where = in_period(side.since, side.until)
-    for name in ("app", "model", "prompt_version", "tenant"):
+    where = in_period(side.since, side.until, side.app)
+    for name in ("model", "prompt_version", "tenant"):
         if value := getattr(side, name):
             where.append(traces.c[name] == value)
     requests = select(traces.c.id).where(*where).order_by(traces.c.id.desc()).limit(MOST_REQUESTS).subquery()
@@ -199,9 +199,7 @@ def names_in_use(store: Store, column: str, since: float, until: float, app: str
     """The values of `prompt_version`, `model` or `tenant` in a period, in the order in which they were first seen
     there, and the number of stored requests of each; at most the 200 newest."""
     name = traces.c[column]
-    where = [*in_period(since, until), name.is_not(None), name != ""]
-    if app:
-        where.append(traces.c.app == app)
+    where = [*in_period(since, until, app), name.is_not(None), name != ""]
     first = select(name, func.min(traces.c.id), func.count()).where(*where).group_by(name)
     with store.reading() as connection:
         rows = sorted(connection.execute(first).all(), key=lambda row: row[1])

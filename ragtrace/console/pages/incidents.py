@@ -117,9 +117,9 @@ def _tenants(store: Store, evaluator: str, until: float, app: str) -> Iterator[I
 
 def _first(store: Store, column: str, choice: SideChoice) -> float | None:
     """When the first request of B came, in the time of the choice."""
-    own = [traces.c[column] == choice.b, *([traces.c.app == choice.app] if choice.app else [])]
+    within = in_period(choice.since, choice.until, choice.app)
     with store.reading() as connection:
-        first = select(func.min(traces.c.started)).where(*in_period(choice.since, choice.until), *own)
+        first = select(func.min(traces.c.started)).where(*within, traces.c[column] == choice.b)
         started: float | None = connection.scalar(first)
     return started
 

@@ -57,10 +57,8 @@ def knowledge_gaps(
         select(*_COLUMNS, trace_topics.c.topic, contents)
         .join(contents, contents.c.trace == traces.c.id)
         .outerjoin(trace_topics, trace_topics.c.trace == traces.c.id)
-        .where(traces.c.cause.in_(GAP_CAUSES), *in_period(since, until))
+        .where(traces.c.cause.in_(GAP_CAUSES), *in_period(since, until, app))
     )
-    if app:
-        query = query.where(traces.c.app == app)
     if topic != ALL_TOPICS:
         query = query.where(trace_topics.c.topic == topic)
     with store.reading() as connection:

@@ -122,7 +122,7 @@ def topic_report(
         sign = 1 if higher_is_better(connection, evaluator) else -1
         now = _tally(_rows(connection, since, until, evaluator, app), sign)
         before = _tally(_rows(connection, since - (until - since), since, evaluator, app), sign)
-        stored = connection.scalar(select(func.count()).select_from(traces).where(*_within(since, until, app))) or 0
+        stored = connection.scalar(select(func.count()).select_from(traces).where(*in_period(since, until, app))) or 0
     names = load_names(store)
     total = Sums()
     for tally in now.values():
@@ -203,17 +203,12 @@ def largest_topics(store: Store, since: float, until: float, evaluator: str, mos
     ]
 
 
-def _within(since: float, until: float, app: str) -> list[Any]:
-    within = in_period(since, until)
-    return [*within, traces.c.app == app] if app else within
-
-
 def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterator[Any]:
     """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
     newest = (
         select(traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, trace_topics.c.topic)
         .join(trace_topics, trace_topics.c.trace == traces.c.id)
-        .where(*_within(since, until, app))
+        .where(*in_period(since, until, app))
         .order_by(traces.c.id.desc())
         .limit(MOST_ROWS)
         .subquery()
