@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log, weighted_rate
@@ -18,6 +18,7 @@ from ragtrace.statistics.intervals import percentile_interval
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
 
+_T = TypeVar("_T")
 _DRAWS = 500
 _LEAST_UNITS = 5
 """Fewer questions than this give no interval."""
@@ -206,14 +207,9 @@ def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
     return list(answers.values())
 
 
-def _counted(units: Sequence[Sequence[Hashable]]) -> list[_Unit]:
-    """The questions with at least two answers."""
-    return [tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2]
-
-
-def _alpha(units: Mapping[_Unit, int]) -> float | None:
+def _alpha(units: Sequence[_Unit]) -> float | None:
     agreed, totals, n = 0.0, Counter[Hashable](), 0
-    for unit, times in units.items():
+    for unit, times in Counter(units).items():
         coders = sum(count for _, count in unit)
         agreed += times * sum(count * (count - 1) for _, count in unit) / (coders - 1)
         for value, count in unit:
@@ -225,19 +221,23 @@ def _alpha(units: Mapping[_Unit, int]) -> float | None:
     return ((n - 1) * agreed - expected) / (n * (n - 1) - expected)
 
 
-def alpha(units: Sequence[Sequence[Hashable]], *, seed: int = 0) -> Alpha:
+def alpha(units: Sequence[Sequence[Hashable]]) -> Alpha:
     """Krippendorff's alpha for nominal values, with its interval: 1 - observed / expected disagreement, from the
     coincidences of values within units. A unit holds its coders' values, in any order and number; one with fewer than
     two is left out. The value is None if there is nothing to compare, or all values are the same.
 
     K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C.
     """
-    usable = _counted(units)
-    value = _alpha(Counter(usable))
+    return alpha_of([tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2], _alpha)
+
+
+def alpha_of(usable: Sequence[_T], measure: Callable[[Sequence[_T]], float | None]) -> Alpha:
+    """What `measure` says of units with at least two values each, with its 95 % interval by drawing units."""
+    value = measure(usable)
     if value is None or len(usable) < _LEAST_UNITS:
         return Alpha(value, None, len(usable))
-    rng = random.Random(seed)
-    draws = [_alpha(Counter(rng.choices(usable, k=len(usable)))) for _ in range(_DRAWS)]
+    rng = random.Random(0)
+    draws = [measure(rng.choices(usable, k=len(usable))) for _ in range(_DRAWS)]
     # None: all values of this draw are the same, which is full agreement.
     interval = percentile_interval([1.0 if draw is None else draw for draw in draws], value)
     return Alpha(value, interval, len(usable))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,9 @@ from sqlalchemy import or_, select
 from ragtrace.console.chatlogs.schema import reviews, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review import own_questions
-from ragtrace.console.review.agreement import Alpha, alpha
+from ragtrace.console.review.agreement import Alpha, alpha, alpha_of
 from ragtrace.console.review.own_questions import OwnQuestion
 from ragtrace.console.review.verdicts import read_content
-from ragtrace.statistics.intervals import percentile_interval
-
-_DRAWS = 500
-_LEAST_UNITS = 5
-"""Fewer logs with two answers than this give no interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +72,13 @@ def _measure(question: OwnQuestion, logs: Mapping[int, list[str | float]]) -> Qu
     return QuestionAgreement(question.name, question.text, question.kind, len(answers), dict(counts), mean, agreement)
 
 
-def interval_alpha(units: Sequence[Sequence[float]], *, seed: int = 0) -> Alpha:
+def interval_alpha(units: Sequence[Sequence[float]]) -> Alpha:
     """Krippendorff's alpha for numbers, whose disagreement is the square of their difference, with its 95 % interval by
     drawing units. A unit with fewer than two numbers is left out.
 
     K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part D, interval data.
     """
-    usable = [unit for unit in units if len(unit) >= 2]
-    value = _interval_alpha(usable)
-    if value is None or len(usable) < _LEAST_UNITS:
-        return Alpha(value, None, len(usable))
-    rng = random.Random(seed)
-    draws = [_interval_alpha(rng.choices(usable, k=len(usable))) for _ in range(_DRAWS)]
-    # None: all numbers of this draw are the same, which is full agreement.
-    interval = percentile_interval([1.0 if draw is None else draw for draw in draws], value)
-    return Alpha(value, interval, len(usable))
+    return alpha_of([unit for unit in units if len(unit) >= 2], _interval_alpha)
 
 
 def _interval_alpha(units: Sequence[Sequence[float]]) -> float | None:
