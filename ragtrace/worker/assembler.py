@@ -224,17 +224,11 @@ class Assembler:
                 return
         self._pass_on(trace)
 
-    @property
-    def waiting(self) -> int:
-        """Requests that wait for their evaluation."""
-        with self._lock:
-            return sum(map(len, self._waiting.values()))
-
     # --- the end ---------------------------------------------------------------------------------
 
-    def finish(self, keep: bool, timeout: float) -> bool:
-        """End traces now: with `keep` those whose root has arrived, else all. Wait until they are evaluated; False
-        after `timeout` seconds. What is not evaluated by then stays in the buffer with `keep`."""
+    def finish(self, keep: bool, timeout: float) -> None:
+        """End traces now: with `keep` those whose root has arrived, else all. Wait up to `timeout` seconds until they
+        are evaluated. What is not evaluated by then stays in the buffer with `keep`."""
         self._stop.set()
         self._wake.set()
         self._thread.join(timeout)
@@ -246,7 +240,6 @@ class Assembler:
             self._feed()
             time.sleep(_TICK / 5)
         self._is_keeping = keep
-        return not self._waiting
 
     def let_go(self) -> None:
         """Send on what waits for its evaluation, without it."""

@@ -65,11 +65,6 @@ class Forwarder:
         """Take a trace that is to be sent."""
         self._queue.put(trace)
 
-    @property
-    def waiting(self) -> int:
-        """Traces that wait to be sent, or are under way."""
-        return self._queue.waiting + self._queue.running
-
     # --- the thread ------------------------------------------------------------------------------
 
     def _work(self, batch: list[EndedTrace]) -> None:
@@ -166,10 +161,6 @@ class Forwarder:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     # --- the end ---------------------------------------------------------------------------------
-
-    def flush(self, timeout: float) -> bool:
-        """Send what waits; False after `timeout` seconds."""
-        return self._queue.flush(timeout)
 
     def close(self, timeout: float) -> None:
         """Send for up to `timeout` seconds what waits, and end. Without a buffer the rest is lost, and counted."""

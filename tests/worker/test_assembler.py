@@ -40,8 +40,8 @@ def test_one_request_in_two_messages_lets_both_go() -> None:
         assembler.take(trace)
     assembler.start(pipeline)
     wait_for(lambda: (pipeline.flush(1), len(ended))[1], lambda count: count == 2)
-    assert assembler.waiting == 0
-    assert assembler.finish(keep=False, timeout=10)
+    assert assembler.is_idle
+    assembler.finish(keep=False, timeout=10)
     pipeline.close(5)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from ragtrace.evaluation import Direction, Evaluator
 from ragtrace.records import Score
 
-"""`Score.error` of a judge whose reply could not be read. Evaluators that pass or fail count it separately."""
 PASS, FAIL = "pass", "fail"
 
 
