@@ -3,7 +3,6 @@ logs that people pass and fail, and how far scores and calibrated probabilities 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import percent, range_percent
-from ragtrace.console.review.consensus import ReviewedLog, group_by_log, newest_version, weighted_rate
+from ragtrace.console.review.consensus import ReviewedLog, group_scored, newest_version, weighted_rate
 from ragtrace.console.review.curves import Curve
 from ragtrace.console.review.threshold_effects import ThresholdEffect, measure_thresholds
 from ragtrace.evaluation import Direction
@@ -76,10 +75,7 @@ def board(
 
 
 def _usable(judged: Sequence[ScoredVerdict], weighted: bool) -> list[ReviewedLog]:
-    if not judged:
-        return []
-    logs = group_by_log(newest_version(judged)[1], weighted=weighted)
-    return [log for log in logs if log.value is not None and math.isfinite(log.value)]
+    return group_scored(newest_version(judged)[1], weighted=weighted) if judged else []
 
 
 def _scale(logs: Sequence[ReviewedLog]) -> svg.Axis:

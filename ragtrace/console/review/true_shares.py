@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, func, select
 
-from ragtrace.console.chatlogs.schema import evaluators, in_period, reviews, scores, traces, verdicts
+from ragtrace.console.chatlogs.filters import higher_is_better
+from ragtrace.console.chatlogs.schema import in_period, reviews, scores, traces, verdicts
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log
@@ -74,9 +75,8 @@ def verdicts_of(store: Store, rows: Sequence[ScoredVerdict], evaluator: str) -> 
 
 def lower_is_better(store: Store, evaluator: str) -> bool:
     """Tells whether low values of this evaluator are good."""
-    query = select(evaluators.c.direction).where(evaluators.c.name == evaluator)
     with store.reading() as connection:
-        return connection.scalar(query.order_by(evaluators.c.first_seen.desc()).limit(1)) == "lower"
+        return not higher_is_better(connection, evaluator)
 
 
 def _badness(log: ReviewedLog, lower: bool) -> float:
