@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
 from ragtrace.calibrations import own_version
+from ragtrace.console.chatlogs.engine import chunks
 from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.policy import BAND, CERTAIN, DAYS, RELATED, Policy
@@ -24,8 +25,6 @@ _FEEDBACK = 5_000
 """Largest number of traces with bad feedback that are considered, newest first."""
 _FAILURES = 2_000
 """Largest number of an evaluator's failures that are compared with other evaluators, newest first."""
-_AT_ONCE = 500
-"""Traces in one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +151,9 @@ def _passing(
     """Names and values of the evaluators that pass these traces, by trace. Queries by ids, because a planner may read
     every score for a join."""
     passes: defaultdict[int, list[tuple[str, float | None]]] = defaultdict(list)
-    for start in range(0, len(ids), _AT_ONCE):
+    for part in chunks(ids):
         query = select(scores.c.trace, scores.c.evaluator, scores.c.value).where(
-            scores.c.trace.in_(ids[start : start + _AT_ONCE]), scores.c.evaluator.in_(names), scores.c.label == "pass"
+            scores.c.trace.in_(part), scores.c.evaluator.in_(names), scores.c.label == "pass"
         )
         for trace, name, value in connection.execute(query):
             passes[int(trace)].append((name, value))
