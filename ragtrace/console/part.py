@@ -25,7 +25,8 @@ def _keep(settings: Settings, checks: Sequence[Evaluator]) -> Keeper | None:
         return None
     require("sqlalchemy", "store", "store")
     from ragtrace.console.chatlogs.encryption import read_keys
-    from ragtrace.console.chatlogs.sink import Retention, StoreSink
+    from ragtrace.console.chatlogs.retention import Retention
+    from ragtrace.console.chatlogs.sink import StoreSink
     from ragtrace.console.review.feedback import FeedbackSink
 
     key = read_keys(settings.store_key)

@@ -19,12 +19,13 @@ from sqlalchemy import event, func, select
 from sqlalchemy.pool import QueuePool
 
 import ragtrace
+from ragtrace.base.background import Bounds
 from ragtrace.console.chatlogs import sink as sinks
 from ragtrace.console.chatlogs.evaluation_json import from_json, to_json
 from ragtrace.console.chatlogs.schema import traces
 from ragtrace.console.chatlogs.schema_upgrade import HEAD
 from ragtrace.console.chatlogs.search import find
-from ragtrace.console.chatlogs.sink import Bounds, StoreSink
+from ragtrace.console.chatlogs.sink import StoreSink
 from ragtrace.console.chatlogs.spill import Spill
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter

@@ -152,8 +152,8 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     assert f"{trace.trace_id:032x}" in traces
     store_module = pytest.importorskip("ragtrace.console.chatlogs.store", reason="sqlalchemy is not installed")
     from ragtrace.console.chatlogs.schema import users
+    from ragtrace.console.review.alerts import review_items_from_alert
     from ragtrace.console.review.queue import next_task
-    from ragtrace.console.review.webhooks import review_items_from_alert
 
     store = store_module.open_store(str(tmp_path / "store.db"))
     store.write(evaluations, [check])

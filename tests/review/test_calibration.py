@@ -21,8 +21,9 @@ from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review import curves
-from ragtrace.console.review.calibration import LEAST, fit, load, measure_thresholds, save
+from ragtrace.console.review.calibration import LEAST, fit, save
 from ragtrace.console.review.queue import fill, load_verdicts
+from ragtrace.console.review.threshold_effects import measure_thresholds
 from ragtrace.errors import DataError
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
@@ -192,7 +193,7 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     path.unlink()
     assert [e.label for e in save(path, [first], store=store)] == ["2+c3"]
     assert [e.label for e in save(path, [first])] == ["2+c4"]
-    entry = load(path)["good"]
+    entry = calibrations.load(path)["good"]
     assert entry.threshold == first.threshold
     assert curves.curve_from_json(entry.curve)([0.3]) == first.curve([0.3])
     assert entry.figures["after"]["balanced_accuracy"]["value"] == first.after.balanced_accuracy.value
@@ -239,9 +240,9 @@ def test_the_command(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "balanced accuracy" in out
     assert out.count("before") == out.count("after") == 1
     assert "good 2+c1" in err
-    assert load(path)["good"].threshold == pytest.approx(0.7, abs=0.08)
+    assert calibrations.load(path)["good"].threshold == pytest.approx(0.7, abs=0.08)
     capture = Capture()
-    value = (0.5 + load(path)["good"].threshold) / 2
+    value = (0.5 + calibrations.load(path)["good"].threshold) / 2
     pipeline = Pipeline(
         [replace(good, fn=lambda _: value)], [capture], limits=Limits(wait=0.01), adjust=calibrations.File(path)
     )

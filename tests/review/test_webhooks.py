@@ -20,11 +20,12 @@ import pytest
 
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review import notices, webhooks
+from ragtrace.console.review.alerts import review_items_from_alert
 from ragtrace.console.review.calibration import fit, save
 from ragtrace.console.review.feedback import add_feedback
 from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.queue import submit
-from ragtrace.console.review.webhooks import Webhooks, make_target, review_items_from_alert, signature
+from ragtrace.console.review.webhooks import Webhooks, make_target, signature
 from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Facts, Feedback
 from tests.review.review_data import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict

@@ -19,7 +19,7 @@ from ragtrace.console.access import Admin, GivesFeedback, Reviewer, User, settin
 from ragtrace.console.api.inputs import Body, Thumbs, TraceId, Unix
 from ragtrace.console.api.reviews import Picked
 from ragtrace.console.problems import Problem
-from ragtrace.console.review import dataset_export, feedback, label_import, webhooks
+from ragtrace.console.review import alerts, dataset_export, feedback, label_import
 from ragtrace.errors import DataError
 from ragtrace.records import Feedback
 
@@ -128,7 +128,7 @@ def give_feedback(request: Request, user: GivesFeedback, payload: FeedbackIn) ->
 def take_alerts(request: Request, user: Reviewer, payload: Alerts) -> Picked:
     """Bring the worst logs that alerts are about into the review queue. Needs a token with the scope `review`."""
     policy = settings_of(request).policy
-    picked = webhooks.review_items_from_alert(store_of(request), payload.model_dump(), policy=policy)
+    picked = alerts.review_items_from_alert(store_of(request), payload.model_dump(), policy=policy)
     audit.note(request, alerts=len(payload.alerts), picked=picked)
     return Picked(picked=picked)
 

@@ -246,6 +246,3 @@ def _size_of(evaluation: Evaluation) -> int:
     for score in evaluation.scores:
         size += sys.getsizeof(score.explanation) + 200 * len(score.evidence)
     return size + sum(300 + sys.getsizeof(document.content) for document in trace.documents)
-
-
-__all__ = ["Bounds", "Retention", "StoreSink"]

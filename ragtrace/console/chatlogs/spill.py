@@ -162,6 +162,3 @@ def _write(file: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-__all__ = ["SIZE", "Spill", "SpillFullError", "spill_path"]

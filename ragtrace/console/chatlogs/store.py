@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.background import after_fork
-from ragtrace.errors import MissingExtraError, SettingError, StoreError
+from ragtrace.errors import MissingExtraError, SettingError
 
 try:
     from sqlalchemy import Connection, Engine, insert, select
@@ -230,6 +230,3 @@ def _require_cryptography() -> None:
         import cryptography  # noqa: F401 only checks that it is installed
     except ImportError:
         raise MissingExtraError("cryptography", "store", "A store with a key") from None
-
-
-__all__ = ["Store", "StoreError", "open_store"]

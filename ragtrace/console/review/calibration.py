@@ -26,7 +26,6 @@ from ragtrace.console.review.consensus import ReviewedLog, group_by_log, group_s
 from ragtrace.console.review.curves import KINDS, Curve, log_loss, numpy
 from ragtrace.console.review.notices import notify
 from ragtrace.console.review.quality_measures import QualityMeasures, Sample, draw_samples, measure_quality
-from ragtrace.console.review.threshold_effects import ThresholdEffect, measure_thresholds
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Direction
 from ragtrace.statistics.intervals import effective_size
@@ -304,9 +303,3 @@ def _save_history(store: Store, entries: Sequence[Calibrated], user: str | None)
             content = json.dumps(calibration_file.as_json(entry))
             row = {"evaluator": entry.evaluator, "version": entry.version, "made": entry.made, "user": user}
             connection.execute(insert(calibrations).values(**row, content=content, active=True))
-
-
-__all__ = [
-    "AIMS", "Calibrated", "Calibration", "QualityMeasures", "ThresholdEffect", "fit", "load", "measure_thresholds",
-    "save",
-]  # fmt: skip

@@ -14,7 +14,8 @@ from ragtrace.settings.section import parse_pairs
 
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
-    from ragtrace.console.review.calibration import Calibration, QualityMeasures
+    from ragtrace.console.review.calibration import Calibration
+    from ragtrace.console.review.quality_measures import QualityMeasures
     from ragtrace.statistics import Estimate
 
 
@@ -125,7 +126,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[Calibration], list[str]]:
-    from ragtrace.calibrations import own_version
+    from ragtrace.calibrations import load, own_version
     from ragtrace.console.review import calibration
     from ragtrace.console.review.rules import load_evaluators
     from ragtrace.console.review.weights import load_verdicts
@@ -136,7 +137,7 @@ def _fit(store: Store, options: argparse.Namespace, target: Path) -> tuple[list[
             f"nobody has judged a log of {store.name} yet; review logs in the console (ragtrace serve), or import "
             "labels with ragtrace import-labels"
         )
-    entries = calibration.load(target) if target != Path() and target.exists() else {}
+    entries = load(target) if target != Path() and target.exists() else {}
     with store.reading() as connection:
         checks = load_evaluators(connection)
     fits, problems = [], []

@@ -189,6 +189,3 @@ def log_loss(probabilities: Any, bad: Any, weights: Any) -> float:
     np = numpy()
     likelihood = bad * np.log(probabilities) + (1 - bad) * np.log1p(-probabilities)
     return float(-(weights * likelihood).sum() / weights.sum())
-
-
-__all__ = ["KINDS", "Curve", "beta", "curve_from_json", "isotonic", "log_loss", "numpy", "platt"]

@@ -347,6 +347,3 @@ License: {options.license or "not stated"}. Consent: see each row; otherwise: {g
 `ragtrace eval` reads this folder.
 """
     return "\n".join(head) + "\n" + body
-
-
-__all__ = ["ExportResult", "Options", "card", "consent_of", "export", "reviewed_rows"]

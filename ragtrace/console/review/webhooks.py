@@ -1,4 +1,4 @@
-"""Sends events (reviews, feedback, calibrations) to other systems; Alertmanager's alerts become reviews.
+"""Sends events (reviews, feedback, calibrations) to other systems.
 
 Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a JSON object `{"type", "timestamp", "data"}` with
 the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`. The signature is `v1,` and the base64 of the
@@ -27,11 +27,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragtrace.base.background import Background, Bounds
-from ragtrace.console.review.alerts import review_items_from_alert
 from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section
-
-__all__ = ["EVENTS", "Target", "Webhooks", "load_targets", "make_target", "review_items_from_alert", "signature"]
 
 _log = logging.getLogger(__name__)
 EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
