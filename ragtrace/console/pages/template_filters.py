@@ -13,8 +13,6 @@ from urllib.parse import quote, urlsplit
 from urllib.parse import urlencode as encoded
 
 from markupsafe import Markup
-from starlette.requests import Request
-from starlette.responses import HTMLResponse
 
 from ragtrace.console import template_engine
 from ragtrace.console.pages.evidence import SIGNS
@@ -23,11 +21,7 @@ from ragtrace.console.safe_text import clip, link, printable, visible
 from ragtrace.statistics.differences import signed_points
 
 NONE = "\N{EN DASH}"
-
-
-def render(request: Request, template: str, /, *, status_code: int = 200, **context: object) -> HTMLResponse:
-    """A page; see `templating.render`."""
-    return template_engine.render(request, template, status_code=status_code, **context)
+render = template_engine.render
 
 
 @cache
