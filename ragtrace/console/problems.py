@@ -151,16 +151,10 @@ class Catching:
         except ClientDisconnect:
             return  # the client has gone, so there is no one to answer
         except Exception as error:  # noqa: BLE001 the last place where it can be kept from the log
-            _log.error("ragtrace console: %s", where(error))
             if started:
+                _log.error("ragtrace console: %s", where(error))
                 return  # the server sees an answer without end, and closes the connection
             request = Request(scope, receive)
-            if isinstance(error, StoreError):
-                response = _away(request, str(error))
-            elif isinstance(error, SQLAlchemyError):
-                response = await _database(request, error)
-            else:
-                response = answer(
-                    request, 500, "The console failed", "The server's log has the error. Tell an admin of the console."
-                )
+            is_away = isinstance(error, StoreError)  # which names the database, for the log alone
+            response = _away(request, str(error)) if is_away else await _database(request, error)
             await response(scope, receive, send)
