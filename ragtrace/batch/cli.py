@@ -265,9 +265,10 @@ def _report(options: argparse.Namespace) -> int:
     if current.store:
         report = dataclasses.replace(report, people=_people(current.store, since, until, options.app or ""))
     if options.html is not None:
-        from ragtrace.batch.reporting.live_html import write_live
+        from ragtrace.batch.reporting import page
+        from ragtrace.batch.reporting.live_html import live_page
 
-        print(f"ragtrace report: the page is {write_live(report, options.html)}", file=sys.stderr)
+        print(f"ragtrace report: the page is {page.write(live_page(report), options.html)}", file=sys.stderr)
     if options.suggest_objective:
         from ragtrace.batch.reporting.objectives import suggest_objectives
 

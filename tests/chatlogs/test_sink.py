@@ -21,7 +21,7 @@ from sqlalchemy.pool import QueuePool
 import ragtrace
 from ragtrace.base.background import Bounds
 from ragtrace.console.chatlogs import sink as sinks
-from ragtrace.console.chatlogs.evaluation_json import from_json, to_json
+from ragtrace.console.chatlogs.evaluation_json import dumps, from_json
 from ragtrace.console.chatlogs.schema import traces
 from ragtrace.console.chatlogs.schema_upgrade import HEAD
 from ragtrace.console.chatlogs.search import find
@@ -107,7 +107,7 @@ def test_metadata_that_cannot_be_written_costs_no_evaluation(tmp_path: Path, val
         sink(evaluation)
     sink.close()
     assert (sink.written, sink.lost) == (3, 0)
-    trace = from_json(to_json(odd)).trace
+    trace = from_json(dumps(odd)).trace
     assert (trace.query, trace.attributes["plan"]) == ("question 1", "b")
 
 
@@ -362,9 +362,9 @@ def test_a_fork(tmp_path: Path) -> None:
 
 def test_json_and_back() -> None:
     """An evaluation comes out of its line as it went in."""
-    assert from_json(to_json(rich())) == rich()
+    assert from_json(dumps(rich())) == rich()
     odd = made(1, query="\ud800\0\u2028", documents=(Document("d", "x", None, {"a": (1, {2})}),))
-    assert from_json(to_json(odd)).trace.query == "\ud800\0\u2028"
+    assert from_json(dumps(odd)).trace.query == "\ud800\0\u2028"
 
 
 def test_a_line_that_was_not_finished(tmp_path: Path) -> None:

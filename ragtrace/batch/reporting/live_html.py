@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from ragtrace.base import svg
@@ -14,12 +12,6 @@ from ragtrace.batch.reporting.live import EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 
 _FRAME = svg.Frame(360, 150, 38, 6, 8, 20)
-
-
-def write_live(report: LiveReport, path: str | os.PathLike[str]) -> Path:
-    """Write the page and return its path. The file appears complete or not at all. Raises MissingExtraError without
-    jinja2, OSError if it cannot be written."""
-    return page.write(live_page(report), path)
 
 
 def live_page(report: LiveReport) -> str:

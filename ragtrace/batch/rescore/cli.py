@@ -81,14 +81,13 @@ def compare_versions(options: argparse.Namespace) -> int:
 def _rescore(options: argparse.Namespace) -> int:
     from ragtrace import settings
     from ragtrace.batch.rescore.job import load_suite
-    from ragtrace.batch.rescore.judge_batches import check_batch_options
     from ragtrace.batch.rescore.score_table import is_parquet
     from ragtrace.batch.run import check_files
 
     check_files(options.file, options.out, options.judge_batch)
     suite = load_suite(options.evaluators, settings.load())
-    if options.judge_batch is not None:
-        check_batch_options(options.ray)
+    if options.judge_batch is not None and options.ray is not None:
+        raise SettingError("--judge-batch asks the judge from one process; leave --ray away, or ask without batches")
     if options.out:
         is_parquet(Path(options.out))  # raises before the work begins where pyarrow is not installed
     with _cluster(options, suite) as cluster:

@@ -11,7 +11,6 @@ from ragtrace.batch.batches import Workers, score_batches
 from ragtrace.batch.rescore.batch_file import BatchFile
 from ragtrace.batch.rescore.batch_judge import BatchJudge
 from ragtrace.batch.rescore.job import RescoreSuite
-from ragtrace.errors import SettingError
 from ragtrace.evaluate.judge import use_judge
 
 MOST_PASSES = 10
@@ -59,9 +58,3 @@ def _collect(suite: RescoreSuite, rows: Iterator[Item], file: BatchFile) -> None
         for _ in score_batches(rows, Workers(suite.names, suite.settings, 0, stack)):
             pass
     file.commit()
-
-
-def check_batch_options(ray: str | None) -> None:
-    """Raises SettingError for batches on a cluster."""
-    if ray is not None:
-        raise SettingError("--judge-batch asks the judge from one process; leave --ray away, or ask without batches")

@@ -19,13 +19,8 @@ def dumps(value: object) -> str:
         return _encode(_shallow(value, 0))
 
 
-def to_json(evaluation: Evaluation) -> str:
-    """Returns an evaluation as one line of ASCII."""
-    return dumps(evaluation)
-
-
 def from_json(line: str | bytes) -> Evaluation:
-    """Reads what `to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    """Reads an evaluation that `dumps` wrote. Raises ValueError, KeyError or TypeError for anything else."""
     fields = json.loads(line)
     trace = fields["trace"]
     trace["documents"] = tuple(Document(**each) for each in trace["documents"])

@@ -17,7 +17,7 @@ from sqlalchemy import URL
 
 from ragtrace.base.private_file import private_opener
 from ragtrace.console.chatlogs.encryption import Keys
-from ragtrace.console.chatlogs.evaluation_json import from_json, to_json
+from ragtrace.console.chatlogs.evaluation_json import dumps, from_json
 from ragtrace.errors import StoreError
 from ragtrace.records import Evaluation
 
@@ -109,7 +109,7 @@ class Spill:
         return count
 
     def _line(self, evaluation: Evaluation) -> bytes:
-        plain = to_json(evaluation).encode()
+        plain = dumps(evaluation).encode()
         if self._keys is None:
             return plain + b"\n"
         trace_id = f"{evaluation.trace.trace_id:032x}"

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
 from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import accounts, audit, tokens
@@ -76,8 +77,6 @@ def change_user(request: Request, user: Admin, name: str, change: Annotated[Chan
 @router.post("/tokens")
 async def add_token(request: Request, user: Admin) -> Response:
     """A new API token; its secret is on the page that follows, once."""
-    from starlette.concurrency import run_in_threadpool
-
     form = await request.form(max_fields=20, max_files=0)
     scopes = [value for value in form.getlist("scope") if isinstance(value, str)]
     days = str(form.get("days") or "")

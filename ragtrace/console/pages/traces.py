@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Form, Request
 from sqlalchemy import delete, select
@@ -163,7 +164,7 @@ def save_view(
     name, table, store = name.strip()[:100], schema.views, store_of(request)
     if not name:
         raise Problem(422, "The view has no name", "Give the view a name.")
-    query = chosen(dict(_pairs(query)), time.time()).query
+    query = chosen(dict(parse_qsl(query[:4_000], max_num_fields=50)), time.time()).query
     mine = (table.c.user == user.id) & (table.c.name == name)
     try:
         with store.writing() as connection:
@@ -172,12 +173,6 @@ def save_view(
     except IntegrityError:
         raise Problem(409, "The view was just saved elsewhere", "Load the page again.") from None
     return RedirectResponse(f"/traces?{query}", 303)
-
-
-def _pairs(query: str) -> list[tuple[str, str]]:
-    from urllib.parse import parse_qsl
-
-    return parse_qsl(query[:4_000], max_num_fields=50)
 
 
 @router.post("/views/{view}/delete")
