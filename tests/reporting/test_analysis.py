@@ -137,12 +137,9 @@ def test_the_least_grounded_sentence() -> None:
 
 
 def test_primary_metric() -> None:
-    """The first with a value, or the one that is named; a wrong name is an error. Without rows there is none."""
+    """The first with a value. Without rows there is none."""
     run_ = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
     assert analyse(run_).primary == HALLUCINATION
-    assert analyse(run_, "faithfulness").primary == FAITHFULNESS
-    with pytest.raises(SettingError, match="no metric 'x'"):
-        analyse(run_, "x")
     empty = analyse(run([]))
     assert (empty.summaries, empty.problems, empty.insights, empty.primary) == ((), (), (), None)
 

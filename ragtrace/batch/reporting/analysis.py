@@ -9,7 +9,6 @@ from ragtrace.batch.reporting.insights import Insight, insights
 from ragtrace.batch.reporting.results import EvaluationRun, Metric
 from ragtrace.batch.reporting.run_problems import Flips, RunProblem, flip_counts, problems
 from ragtrace.batch.reporting.summary import ModelSummary, Summary, summarise, summarise_models
-from ragtrace.errors import SettingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +26,10 @@ class Analysis:
     flips: tuple[Flips, ...]
 
 
-def analyse(run: EvaluationRun, primary: str | None = None, seed: int = 0) -> Analysis:
-    """Compute all results about a run. `primary` names the metric to rank by; the default is the first with a value.
-    Raises SettingError if the run has no such metric, MissingExtraError without numpy."""
-    if primary is not None and primary not in run.metrics:
-        raise SettingError(f"the run has no metric {primary!r}; choose one of {', '.join(run.metrics) or 'none'}")
-    summaries, models = summarise(run, seed), summarise_models(run)
-    metric = run.primary(primary)
+def analyse(run: EvaluationRun) -> Analysis:
+    """Compute all results about a run. Raises MissingExtraError without numpy."""
+    summaries, models = summarise(run), summarise_models(run)
+    metric = run.primary()
     return Analysis(
         run=run,
         primary=metric,

@@ -65,7 +65,7 @@ class Comparison:
     """Rows with the same id and another question; they are left out."""
 
 
-def compare(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> Comparison:
+def compare(a: EvaluationRun, b: EvaluationRun) -> Comparison:
     """Match the rows of two runs by id and compare every metric that both have, pair by pair.
 
     Rows are matched by id and model if several models share an id. Perturbed rows are left out. Raises DataError if no
@@ -77,7 +77,7 @@ def compare(a: EvaluationRun, b: EvaluationRun, seed: int = 0) -> Comparison:
     if not pairs:
         raise DataError("the two runs have no row in common: a pair of rows needs the same id and the same question")
     shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
-    differences = [_difference(metric, b.metrics[metric.name], pairs, seed) for metric in shared]
+    differences = [_difference(metric, b.metrics[metric.name], pairs) for metric in shared]
     return Comparison(
         differences=tuple(_corrected(differences, {metric.name: metric for metric in shared})), matched=len(pairs),
         only_a=len(left) - len(common), only_b=len(right) - len(common), changed=len(common) - len(pairs),
@@ -96,7 +96,7 @@ def _keyed(a: EvaluationRun, b: EvaluationRun) -> tuple[dict[tuple[str, str], Re
     return keyed[0], keyed[1]
 
 
-def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int) -> Difference:
+def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Difference:
     both = [(value_of(x, metric.name), value_of(y, metric.name)) for x, y in pairs]
     values = [(x, y) for x, y in both if x is not None and y is not None]
     labels = [(label_of(x, metric.name), label_of(y, metric.name)) for x, y in pairs]
@@ -108,8 +108,8 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair], seed: int
     return Difference(
         metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None, difference=fmean(deltas) if deltas else None,
-        interval=intervals.bootstrap_mean(deltas, seed=seed, draws=_DRAWS),
-        p=significance.permutation_p(deltas, seed=seed, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
+        interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
+        p=significance.permutation_p(deltas, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
         only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,
         note="; ".join(_notes(metric, other, both if values else [_presence(pair) for pair in labels])),
     )  # fmt: skip
@@ -148,10 +148,10 @@ def _with_verdict(d: Difference, higher: bool) -> Difference:
     return replace(d, verdict=BETTER if good else WORSE)
 
 
-def comparison_table(a: EvaluationRun, b: EvaluationRun, seed: int = 0, columns: int | None = None) -> str:
+def comparison_table(a: EvaluationRun, b: EvaluationRun, columns: int | None = None) -> str:
     """The comparison as text without a final newline, for a terminal with so many columns (None: as many as needed).
     Raises the errors of `compare`."""
-    comparison = compare(a, b, seed)
+    comparison = compare(a, b)
     head = ("metric", "n", "A", "B", "B - A", "95 % interval", "p (Holm)", "lost/won", "B is")
     rows = [head, *(_cells(d) for d in comparison.differences)]
     changed = [d for d in comparison.differences if d.p is not None and d.varies]

@@ -108,13 +108,8 @@ class EvaluationRun:
         """The groups to compare, in the order of their first row."""
         return list(dict.fromkeys(row.model for row in self.originals()))
 
-    def primary(self, name: str | None = None) -> Metric | None:
-        """The metric that ranks the models: the metric `name`, or by default the first with a value in any row.
-
-        None if the run has no such metric.
-        """
-        if name is not None:
-            return self.metrics.get(name)
+    def primary(self) -> Metric | None:
+        """The metric that ranks the models: the first with a value in any row. None if the run has no such metric."""
         for metric in self.metrics.values():
             if any(value_of(row, metric.name) is not None for row in self.originals()):
                 return metric

@@ -86,15 +86,15 @@ class ModelSummary:
     """Mean US dollars per row."""
 
 
-def summarise(run: EvaluationRun, seed: int = 0) -> list[Summary]:
+def summarise(run: EvaluationRun) -> list[Summary]:
     """One summary for each model and metric, models and metrics in the run's order. Raises MissingExtraError without
     numpy."""
     rows = list(run.originals())
     of_model = {model: [row for row in rows if row.model == model] for model in run.models()}
-    return [_summary(model, metric, of, seed) for model, of in of_model.items() for metric in run.metrics.values()]
+    return [_summary(model, metric, of) for model, of in of_model.items() for metric in run.metrics.values()]
 
 
-def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> Summary:
+def _summary(model: str, metric: Metric, rows: Sequence[Result]) -> Summary:
     scores = [row.scores[metric.name] for row in rows if metric.name in row.scores]
     values = [score.value for score in scores if score.value is not None]
     tally = ScoreTally()
@@ -111,7 +111,7 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result], seed: int) -> S
         count=len(values),
         coverage=usable / len(rows),
         mean=fmean(values) if values else None,
-        interval=intervals.bootstrap_mean(values, seed=seed),
+        interval=intervals.bootstrap_mean(values),
         median=quantiles[QUANTILES.index(0.5)] if quantiles else None,
         quantiles=quantiles,
         pass_rate=counts.passed / verdicts if verdicts else None,
