@@ -43,10 +43,9 @@ def begin(store: Store, name: str, address: str, now: float | None = None) -> in
     return max(waits)
 
 
-def begin_search(store: Store, user: int, now: float | None = None) -> int:
+def begin_search(store: Store, user: int) -> int:
     """Count a search by words of a user who sees masked texts. Seconds to wait; 0 to go on."""
-    now = time.time() if now is None else now
-    table, who = schema.attempts, _name(f"user {user}")
+    now, table, who = time.time(), schema.attempts, _name(f"user {user}")
     with store.writing() as connection:
         wait = _wait(connection, and_(table.c.name == who, table.c.address == _SEARCH), MASKED_SEARCHES, now)
         if not wait:

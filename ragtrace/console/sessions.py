@@ -85,12 +85,11 @@ def add_one_time_key(store: Store, user: int, lifetime: float, now: float | None
     return key
 
 
-def use_one_time_key(store: Store, key: str, now: float | None = None) -> bool:
+def use_one_time_key(store: Store, key: str) -> bool:
     """Use up a one-time key. True for the first use within its lifetime; of two uses at once, one gets True."""
-    now = time.time() if now is None else now
     row = schema.sessions
     with store.writing() as connection:
-        statement = delete(row).where(row.c.hash == _key_hash(key), row.c.expires > now)
+        statement = delete(row).where(row.c.hash == _key_hash(key), row.c.expires > time.time())
         return connection.execute(statement).rowcount == 1
 
 

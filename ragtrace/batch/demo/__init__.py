@@ -42,10 +42,10 @@ def main(argv: Sequence[str]) -> int:
     runtime = _start(options, board)
     try:
         answer = answerer(assistants, index)
-        _run(options, board, runtime, calls, answer)
+        _run(board, runtime, calls, answer)
         _summarise(options, board, runtime)
         if options.serve:
-            _serve(options, board, calls, answer)
+            _serve(board, calls, answer)
     except KeyboardInterrupt:
         runtime.flush(5.0)
         _summarise(options, board, runtime)
@@ -147,9 +147,7 @@ def _ask(board: boards.DemoBoard, call: traffic.Call, streamed: bool, answer: An
     board.requests += 1
 
 
-def _run(
-    options: argparse.Namespace, board: boards.DemoBoard, runtime: Any, calls: Sequence[traffic.Call], answer: Answer
-) -> None:
+def _run(board: boards.DemoBoard, runtime: Any, calls: Sequence[traffic.Call], answer: Answer) -> None:
     with progress_bar(lambda: len(calls), "requests") as progress:
         for i, call in enumerate(calls):
             _ask(board, call, i % 3 == 0, answer)
@@ -160,7 +158,7 @@ def _run(
         runtime.flush(60.0)
 
 
-def _serve(options: argparse.Namespace, board: boards.DemoBoard, calls: Sequence[traffic.Call], answer: Answer) -> None:
+def _serve(board: boards.DemoBoard, calls: Sequence[traffic.Call], answer: Answer) -> None:
     print("\ncontinuing with a request every two seconds; Ctrl-C ends the demo", flush=True)
     for i, call in enumerate(itertools.cycle(calls)):
         _ask(board, call, i % 3 == 0, answer)

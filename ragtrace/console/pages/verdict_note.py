@@ -79,11 +79,11 @@ def _people(request: Request, evaluator: str, app: str, since: float, until: flo
     return text and (f"In 30 days: {text}" if month is not share else text)
 
 
-def _range(estimate: Estimate, places: int = 1) -> str:
+def _range(estimate: Estimate) -> str:
     if estimate.interval is None:
         return "no interval"
     low, high = estimate.interval
-    return f"{100 * low:.{places}f} to {100 * high:.{places}f}"
+    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def cached(request: Request, compute: Callable[..., Any], evaluator: str, app: str, *times: float) -> Any:

@@ -50,9 +50,9 @@ _UNLOCKED = {"locked_by": None, "locked_until": None}
 
 
 def next_task(
-    store: Store, user: int, now: float | None = None, *, lock: float = LOCK, but: int | None = None, queue: str = ""
+    store: Store, user: int, now: float | None = None, *, but: int | None = None, queue: str = ""
 ) -> Task | None:
-    """Locks the next log for this reviewer for `lock` seconds; a log that they hold already comes first. None if
+    """Locks the next log for this reviewer for `LOCK` seconds; a log that they hold already comes first. None if
     nothing waits for them. `but` is an item to pass over: the console fetches the log after the one on screen. `queue`
     names the queue to take from; empty for all queues that are open to this reviewer.
 
@@ -66,7 +66,7 @@ def next_task(
         row = _held_item(connection, user, now, but, queue) or _free_item(connection, user, now, queue)
         if row is None:
             return None
-        until = now + lock
+        until = now + LOCK
         connection.execute(update(items).where(items.c.id == row.id).values(locked_by=user, locked_until=until))
     return Task(row.id, row.trace, row.trace_id, row.reason, until, row.slot, row.queue or "")
 

@@ -95,15 +95,13 @@ def pick_traces(store: Store, policy: Policy, now: float, limits: Mapping[str, i
             count = limits.get(reason, 0)
             if count <= 0:
                 continue
-            candidates = dict.fromkeys(rule(connection, policy, checks, low, count + len(picked_before)))
+            candidates = dict.fromkeys(rule(connection, checks, low, count + len(picked_before)))
             traces_by_reason[reason] = [trace for trace in candidates if trace not in picked_before][:count]
             picked_before.update(traces_by_reason[reason])
     return traces_by_reason
 
 
-def _bad_feedback(
-    connection: Connection, _policy: Policy, _checks: Sequence[StoredEvaluator], _low: int, count: int
-) -> Iterable[int]:
+def _bad_feedback(connection: Connection, _checks: Sequence[StoredEvaluator], _low: int, count: int) -> Iterable[int]:
     bad = select(feedback.c.trace_id, func.max(feedback.c.id).label("last")).where(feedback.c.thumbs < 0)
     newest = bad.group_by(feedback.c.trace_id).order_by(func.max(feedback.c.id).desc()).limit(_FEEDBACK).subquery()
     query = select(traces.c.id).join(newest, newest.c.trace_id == traces.c.trace_id)
@@ -111,9 +109,7 @@ def _bad_feedback(
     return connection.scalars(query.order_by(newest.c.last.desc()).limit(count))
 
 
-def _disagreements(
-    connection: Connection, _policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
-) -> Iterable[int]:
+def _disagreements(connection: Connection, checks: Sequence[StoredEvaluator], low: int, count: int) -> Iterable[int]:
     """Ranks traces by the sum of the two evaluators' distances from their thresholds, largest first. Considers the
     newest failures of each evaluator."""
     ranked: list[tuple[float, int]] = []
@@ -165,12 +161,10 @@ def _margin(check: StoredEvaluator, value: float | None) -> float:
     return margin if math.isfinite(margin) else 0.0
 
 
-def _near(
-    connection: Connection, _policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
-) -> Iterable[int]:
+def _near(connection: Connection, checks: Sequence[StoredEvaluator], low: int, count: int) -> Iterable[int]:
     ranked: list[tuple[float, int]] = []
     for check in _with_threshold(checks):
-        ranked += _nearest(connection, BAND, check, check.threshold or 0.0, low, count)
+        ranked += _nearest(connection, check, check.threshold or 0.0, low, count)
     return [trace for _, trace in sorted(ranked)]
 
 
@@ -178,11 +172,11 @@ def _with_threshold(checks: Iterable[StoredEvaluator]) -> list[StoredEvaluator]:
     return [check for check in checks if check.threshold is not None and math.isfinite(check.threshold)]
 
 
-def _nearest(  # noqa: PLR0917 a rule's arguments, and its evaluator
-    connection: Connection, band: float, check: StoredEvaluator, threshold: float, low: int, count: int
+def _nearest(
+    connection: Connection, check: StoredEvaluator, threshold: float, low: int, count: int
 ) -> list[tuple[float, int]]:
     nearest: list[tuple[float, int]] = []
-    for width in (band / 20, band / 5, band):  # narrow bands first: most of a million values are in the whole band
+    for width in (BAND / 20, BAND / 5, BAND):  # narrow bands first: most of a million values are in the whole band
         query = _valued(check, low).where(scores.c.bucket.between(bucket(threshold - width), bucket(threshold + width)))
         # The values 0 and 1 are never near a threshold: some evaluators return nothing else.
         query = query.where(scores.c.value.between(threshold - width, threshold + width))
@@ -194,9 +188,7 @@ def _nearest(  # noqa: PLR0917 a rule's arguments, and its evaluator
     return nearest
 
 
-def _worst(
-    connection: Connection, policy: Policy, checks: Sequence[StoredEvaluator], low: int, count: int
-) -> Iterable[int]:
+def _worst(connection: Connection, checks: Sequence[StoredEvaluator], low: int, count: int) -> Iterable[int]:
     """Takes the worst traces of each evaluator in turn, because their values have different scales."""
     lists = [[trace for trace, _ in worst_of(connection, check, low, count)] for check in _with_threshold(checks)]
     return [each[i] for i in range(count) for each in lists if i < len(each)]

@@ -21,7 +21,7 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -136,12 +136,9 @@ class Webhooks:
     """Sends events from its own thread. A failed delivery is tried again for about a quarter of an hour and then counts
     as lost."""
 
-    def __init__(
-        self, targets: Sequence[Target], *, pauses: Sequence[float] = _PAUSES, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, targets: Sequence[Target], *, pauses: Sequence[float] = _PAUSES) -> None:
         self._targets = tuple(targets)
         self._pauses = tuple(pauses)
-        self._clock = clock
         self.sent = 0
         """Deliveries that the target answered with a status from 200 to 299."""
         self.lost = 0
@@ -153,7 +150,7 @@ class Webhooks:
         targets that may have them."""
         for each in self._targets:
             allowed = {k: v for k, v in data.items() if each.content or k not in CONTENT}
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             body = json.dumps({"type": event, "timestamp": stamp, "data": allowed}, default=str).encode()
             if loss := self._queue.put(_Post(each, f"msg_{uuid.uuid4().hex}", body)):
                 self._lose(each, loss)
@@ -164,7 +161,7 @@ class Webhooks:
 
     def _deliver(self, delivery: _Post) -> None:
         try:
-            status = post(delivery.target, delivery.event_id, delivery.body, int(self._clock()))
+            status = post(delivery.target, delivery.event_id, delivery.body, int(time.time()))
             problem = None if 200 <= status < 300 else f"status {status}"
         except Exception as error:  # noqa: BLE001 the network may fail in any way
             problem = type(error).__name__
