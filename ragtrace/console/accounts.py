@@ -98,23 +98,23 @@ def local(store: Store) -> Account:
                 return find(connection, LOCAL)
 
 
-def set_role(store: Store, name: str, role: str) -> Account:
+def set_role(store: Store, name: str, role: str) -> None:
     """Give a role. It holds from the next request on."""
     _check_role(role)
-    return _change(store, name, {"role": role}, end=False)
+    _change(store, name, {"role": role}, end=False)
 
 
-def set_disabled(store: Store, name: str, disabled: bool) -> Account:
+def set_disabled(store: Store, name: str, disabled: bool) -> None:
     """Shut out, or let in again. Sessions end at once, and tokens do not work while it lasts."""
-    return _change(store, name, {"disabled": disabled}, end=disabled)
+    _change(store, name, {"disabled": disabled}, end=disabled)
 
 
-def set_password(store: Store, name: str, password: str) -> Account:
+def set_password(store: Store, name: str, password: str) -> None:
     """A new password; every session of the user ends, and every token is revoked."""
-    return _change(store, name, {"password": hash_password(password, name)}, end=True, revoke=True)
+    _change(store, name, {"password": hash_password(password, name)}, end=True, revoke=True)
 
 
-def _change(store: Store, name: str, values: dict[str, object], *, end: bool, revoke: bool = False) -> Account:
+def _change(store: Store, name: str, values: dict[str, object], *, end: bool, revoke: bool = False) -> None:
     with store.writing() as connection:
         account = find(connection, name)
         if name == LOCAL:
@@ -124,7 +124,6 @@ def _change(store: Store, name: str, values: dict[str, object], *, end: bool, re
             sessions.end_all(connection, account.id)
         if revoke:  # who asks for a new password may have lost more than the old one
             connection.execute(update(schema.tokens).where(schema.tokens.c.user == account.id).values(revoked=True))
-        return find(connection, name)
 
 
 def verify(store: Store, name: str, password: str) -> Account | None:
