@@ -7,7 +7,6 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -37,15 +36,6 @@ _SERVICES = 1_000
 class _Sampled(NamedTuple):
     trace: Trace
     decision: Decision
-
-
-@dataclass(frozen=True, slots=True)
-class TraceContent:
-    """The requests of a trace."""
-
-    requests: list[RequestSpans]
-    unread: int
-    """Spans with too many attributes."""
 
 
 class Assembler:
@@ -143,11 +133,12 @@ class Assembler:
 
     def _sampled_of(self, trace: EndedTrace) -> tuple[str, list[_Sampled]]:
         """What is in the trace, and its requests that are evaluated."""
-        reading = self._read(trace.trace)
-        what = "request" if reading.requests else "unread" if reading.unread else "no_request"
-        return what, [each for request in reading.requests if (each := self._sample(trace, request))]
+        requests, unread = self._read(trace.trace)
+        what = "request" if requests else "unread" if unread else "no_request"
+        return what, [each for request in requests if (each := self._sample(trace, request))]
 
-    def _read(self, trace: OpenTrace) -> TraceContent:
+    def _read(self, trace: OpenTrace) -> tuple[list[RequestSpans], int]:
+        """The requests of a trace, and the number of its spans with too many attributes."""
         request = ExportTraceServiceRequest.FromString(trace.payload)
         records: list[SpanRecord] = []
         unread, before, service = 0, None, ""
@@ -160,7 +151,7 @@ class Assembler:
             records.append(record_from(span, scope.name, service))
         root = next((each for each in records if each.parent_id is None), records[0] if records else None)
         memory = self._memory_of(root.service if root is not None else "")
-        return TraceContent(requests_in(records, memory, with_own=self._settings.reads_broker), unread)
+        return requests_in(records, memory, with_own=self._settings.reads_broker), unread
 
     def _memory_of(self, service: str) -> Duplicates:
         memory = self._duplicates.pop(service, None) or Duplicates()
