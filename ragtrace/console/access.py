@@ -175,11 +175,10 @@ GivesFeedback = Annotated[User, Depends(feedback)]
 
 
 def page_context(request: Request) -> dict[str, object]:
-    """What every page has: `user` (None for a stranger), `settings`, and `csrf`, which a form sends back in its field
+    """What every page has: `user` (None for a stranger), and `csrf`, which a form sends back in its field
     `csrf` and a script in the header X-CSRF-Token."""
     identity: Identity | None = getattr(request.state, "identity", None)
     return {
         "user": identity.user if identity is not None else None,
         "csrf": identity.csrf if identity is not None else "",
-        "settings": settings_of(request),
     }

@@ -38,7 +38,6 @@ def answer_marks(answer: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
         "marks": [_mark(answer, one) for one in evidence],
         "sentences": [_mark(answer, Evidence(*span, "unsupported")) for span in spans if span not in marked],
         "sentence_places": " ".join(f"{start}-{end}" for start, end in spans),
-        "mark_names": NAMES,
     }
 
 

@@ -70,7 +70,6 @@ def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> 
         model_costs=costs(store, since, now, app[:200], most=5 if may_read else 0),
         failed=sum(check.errors for check in figures_.checks), range=range, ranges=RANGE_NAMES, app=app,
         apps=search.choices(store).get("app", []),
-        kept=urlencode({"range": range, "app": app} if app else {"range": range}),
     )  # fmt: skip
 
 
