@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ragtrace.base import svg
@@ -19,7 +18,7 @@ def histogram(metric: Metric, values: Sequence[float]) -> str:
     """
     if not values:
         return ""
-    scale = _axis(metric, values)
+    scale = svg.Axis(*metric.ends(values))
     counts = binned(values, scale)
     step = _FRAME.inner / BINS
     bars = []
@@ -41,12 +40,6 @@ def binned(values: Sequence[float], scale: svg.Axis) -> list[int]:
     for value in values:
         counts[scale.bin(value, BINS)] += 1
     return counts
-
-
-def _axis(metric: Metric, values: Sequence[float]) -> svg.Axis:
-    low = metric.range[0] if math.isfinite(metric.range[0]) else min(values)
-    high = metric.range[1] if math.isfinite(metric.range[1]) else max(values)
-    return svg.Axis(low, high if high > low else low + 1.0)
 
 
 def _threshold(metric: Metric, scale: svg.Axis) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragtrace.evaluation import Direction, Evaluator
@@ -34,6 +35,14 @@ class Metric:
         if self.threshold is None:
             return None
         return self.oriented(value) >= self.oriented(self.threshold)
+
+    def ends(self, values: Sequence[float]) -> tuple[float, float]:
+        """Where a scale for these values ends: at the range, or where that is infinite at the least or greatest
+        value."""
+        low, high = self.range
+        low = low if math.isfinite(low) else min(values, default=0.0)
+        high = high if math.isfinite(high) else max(values, default=1.0)
+        return low, high if high > low else low + 1.0
 
     @property
     def condition(self) -> str:

@@ -116,19 +116,12 @@ def heat_map(analysis: Analysis, models: Sequence[str]) -> tuple[int, list[tuple
     values = [
         v for _, of in ranked for rows in of.values() for row in rows if (v := value_of(row, primary.name)) is not None
     ]
-    ends = _ends(primary, values)
+    ends = primary.ends(values)
     table = []
     for query, of_model in ranked[:QUESTIONS]:
         cells = [_heat(primary, of_model.get(model, []), ends) for model in models]
         table.append((clip(query, 160), cells))
     return len(ranked), table
-
-
-def _ends(metric: Metric, values: Sequence[float]) -> tuple[float, float]:
-    low, high = metric.range
-    low = low if math.isfinite(low) else min(values, default=0.0)
-    high = high if math.isfinite(high) else max(values, default=1.0)
-    return low, high if high > low else low + 1.0
 
 
 def _heat(metric: Metric, rows: Sequence[Result], ends: tuple[float, float]) -> TableCell:
