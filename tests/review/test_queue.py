@@ -401,16 +401,6 @@ def test_skipping_needs_a_reason_and_the_lock(waiting: Store) -> None:
     assert next_task(waiting, ann, NOW).item != task.item
 
 
-def test_an_assigned_log_waits_for_its_reviewer(waiting: Store) -> None:
-    """Nobody else gets it."""
-    ann, bob = people(waiting, "ann", "bob")
-    for row in queued(waiting):
-        assert queue.assign(waiting, row.id, bob)
-    assert next_task(waiting, ann, NOW) is None
-    assert next_task(waiting, bob, NOW) is not None
-    assert queue.assign(waiting, 10**9, bob) is False
-
-
 def test_submitting_what_cannot_be_is_refused(waiting: Store) -> None:
     """Unknown labels, two verdicts on one evaluator, a trace that is not there: a clear error, nothing stored."""
     (ann,) = people(waiting, "ann")

@@ -287,7 +287,7 @@ items = Table(  # the review queue; one row for each requested review
     Column("priority", Float, nullable=False),  # higher comes first
     Column("state", String(20), nullable=False),  # open, done, skipped
     Column("created", Float(53), nullable=False),
-    Column("assigned", _Id, ForeignKey("users.id", ondelete="SET NULL")),
+    Column("assigned", _Id, ForeignKey("users.id", ondelete="SET NULL")),  # never set
     Column("locked_by", _Id, ForeignKey("users.id", ondelete="SET NULL")),
     Column("locked_until", Float(53)),
     Column("skip_reason", String(200)),

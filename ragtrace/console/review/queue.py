@@ -37,7 +37,7 @@ from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError
 
 __all__ = [
-    "LOCK", "REASONS", "Policy", "assign", "count_items", "count_waiting", "fill", "filler", "load_verdicts",
+    "LOCK", "REASONS", "Policy", "count_items", "count_waiting", "fill", "filler", "load_verdicts",
     "next_task", "previous_review", "release", "release_all", "skip", "submit",
 ]  # fmt: skip
 
@@ -91,7 +91,6 @@ def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any
         _TASK.where(
             items.c.state == "open",
             or_(items.c.locked_until.is_(None), items.c.locked_until < now),
-            or_(items.c.assigned.is_(None), items.c.assigned == user),
             is_for(user),
             ~has_review,
             ~holds_other_slot,
@@ -142,11 +141,6 @@ def previous_review(store: Store, user: int, trace_id: str = "") -> str | None:
         own = connection.execute(query.where(traces.c.trace_id == trace_id)).first() if trace_id else None
         row = connection.execute(query if own is None else query.where(reviews.c.created < own.created)).first()
     return None if row is None else str(row.trace_id)
-
-
-def assign(store: Store, item: int, user: int | None) -> bool:
-    """Reserves a log for one reviewer; None for any reviewer. False if it is not open."""
-    return _update(store, item, items.c.state == "open", {"assigned": user})
 
 
 def _update(store: Store, item: int, condition: ColumnElement[bool], values: Mapping[str, Any]) -> bool:
