@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict, deque
@@ -27,7 +26,6 @@ from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.worker_settings import MOST_ATTRIBUTES, WorkerSettings
 
-_log = logging.getLogger("ragtrace.worker")
 _TICK = 0.05
 _SERVICES = 1_000
 """Services whose latest model calls are remembered, the latest."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +30,6 @@ from ragtrace_brokers.message import (
 )
 from ragtrace_brokers.seal import TransportKeys, payload_of
 
-_log = logging.getLogger("ragtrace.worker")
 _FETCH_SECONDS = 0.5
 _PAUSE = 0.02
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0

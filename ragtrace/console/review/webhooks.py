@@ -31,7 +31,6 @@ from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section
 
 _log = logging.getLogger(__name__)
-EVENTS = ("review.submitted", "feedback.negative", "calibration.saved")
 CONTENT = frozenset({"query", "answer", "documents", "reference", "comment", "corrected", "explanation", "answers"})
 """Keys of an event's data that may quote somebody."""
 _WAITING = 1_000
@@ -146,7 +145,7 @@ class Webhooks:
         self._queue = Background("ragtrace-webhooks", self._work, Bounds(items=_WAITING))
 
     def send(self, event: str, data: Mapping[str, Any]) -> None:
-        """Send an event, one of `EVENTS`, to all targets. Never blocks and never raises; keys of `CONTENT` go only to
+        """Send an event (see `notices`) to all targets. Never blocks and never raises; keys of `CONTENT` go only to
         targets that may have them."""
         for each in self._targets:
             allowed = {k: v for k, v in data.items() if each.content or k not in CONTENT}
