@@ -166,9 +166,7 @@ class Judge:
         lost = [Usage()]
         try:
             reply: Completion = attempts(self._attempt, request, lost)
-        except JudgeError as error:
-            raise JudgeError(error.reason, str(error), lost[0]) from error
-        except EvaluationError as error:  # the budget
+        except EvaluationError as error:  # also the budget's
             raise JudgeError(error.reason, str(error), lost[0]) from error
         except Exception as error:
             raise JudgeError(self._reason(error), _brief(error), lost[0]) from error
