@@ -6,7 +6,6 @@ has digits and a checkable form (cards, phones, addresses of the net) is left to
 
 from __future__ import annotations
 
-import threading
 from typing import NamedTuple
 
 from ragtrace.base.lazy import Lazy
@@ -56,7 +55,6 @@ class NameModel:
         self._tokenizer = tokenizers.BertWordPieceTokenizer(str(model_file("names_vocabulary")), lowercase=True)
         self._session = open_session(model_file("names"))
         self._inputs = [i.name for i in self._session.get_inputs()]
-        self._lock = threading.Lock()
 
     def find(self, text: str) -> list[Named]:
         """The names and addresses of a text's first 20,000 characters, or 8,000 word pieces if it has more.
