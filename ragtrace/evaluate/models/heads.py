@@ -1,7 +1,6 @@
-"""Small text classifiers: logistic regressions over a text's embedding, its hashed character and word n-grams and its
-length. One file holds one head with one or more labels.
+"""The classifier of refusals: a logistic regression over a text's hashed character and word n-grams and its length.
 
-Trained by `training/train_heads.py`; docs/models/ says what they are good for and what not.
+Trained by `training/train_refusals.py`; docs/models/refusal.md says what it is good for and what not.
 """
 
 from __future__ import annotations
@@ -10,16 +9,10 @@ import re
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtrace.base.lazy import Lazy
 from ragtrace.evaluate.models import model_file
-from ragtrace.evaluate.models.embedding import OnnxEmbedder, get_embedder
-from ragtrace.evaluate.models.products import product
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 BUCKETS = 1 << 15
 _SIZES = (3, 4, 5)
@@ -44,46 +37,15 @@ def word_buckets(text: str) -> list[int]:
     return list({zlib.crc32(run.encode("utf-8", "replace")) % BUCKETS for run in runs})
 
 
-class Head:
-    """A head's weights: (k, ·) for k labels."""
+def _load() -> Any:
+    import numpy as np
 
-    def __init__(self, name: str) -> None:
-        """`name` is that of its file in `ragtrace.evaluate.models.FILES`. Raises ModelError if it is missing or
-        altered."""
-        import numpy as np
-
-        with np.load(model_file(name)) as weights:
-            self.labels = [str(label) for label in weights["labels"]]
-            self._dense = weights["dense"].astype(np.float32)
-            self._chars = weights["chars"].astype(np.float32)
-            self._words = weights["words"].astype(np.float32)
-            self._rest = weights["rest"].astype(np.float32)  # of the length's logarithm, and the bias
-
-    def logits(self, texts: Sequence[str], vectors: Any) -> NDArray[np.float64]:
-        """(n, k) log-odds, from the texts and their (n, 384) embeddings, where the head has weights for them."""
-        import numpy as np
-
-        odds = np.tile(self._rest[:, 1].astype(np.float64), (len(texts), 1))
-        if vectors is not None:
-            odds += product(np.asarray(vectors, np.float64), self._dense.T)
-        for i, text in enumerate(texts):
-            odds[i] += self._rest[:, 0] * np.log1p(min(len(text), 4_000))
-            for weights, buckets in ((self._chars, char_buckets(text)), (self._words, word_buckets(text))):
-                if buckets:
-                    odds[i] += weights[:, buckets].sum(1) / len(buckets) ** 0.5
-        raised: NDArray[np.float64] = odds
-        return raised
+    with np.load(model_file("refusal")) as saved:
+        # The last are the weight of the length's logarithm, and the bias.
+        return [saved[name].astype(np.float32) for name in ("chars", "words", "rest")]
 
 
-_heads: Lazy[Head] = Lazy(Head)
-_embedder = Lazy(OnnxEmbedder)
-
-
-def embeddings(texts: Sequence[str]) -> Any:
-    """Embeddings by the embedded model: the heads are trained on its vectors."""
-    embedder = get_embedder()
-    own = embedder if embedder.name == OnnxEmbedder.name else _embedder.get()
-    return own.embed(texts)
+_weights = Lazy(_load)
 
 
 def refusal(texts: Sequence[str]) -> list[float]:
@@ -91,5 +53,11 @@ def refusal(texts: Sequence[str]) -> list[float]:
     answer. From n-grams alone: the embedding model knows English, refusals come in all languages."""
     import numpy as np
 
-    logits = _heads.get("refusal").logits([t[:NGRAM_CHARS] for t in texts], None)[:, 0]
-    return [float(p) for p in 1 / (1 + np.exp(-logits))]
+    of_chars, of_words, rest = _weights.get()
+    odds = np.tile(rest[:, 1].astype(np.float64), (len(texts), 1))
+    for i, text in enumerate(text[:NGRAM_CHARS] for text in texts):
+        odds[i] += rest[:, 0] * np.log1p(len(text))
+        for weights, buckets in ((of_chars, char_buckets(text)), (of_words, word_buckets(text))):
+            if buckets:
+                odds[i] += weights[:, buckets].sum(1) / len(buckets) ** 0.5
+    return [float(p) for p in 1 / (1 + np.exp(-odds[:, 0]))]

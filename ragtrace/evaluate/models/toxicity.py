@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.lazy import Lazy
 from ragtrace.evaluate.models import model_file
-from ragtrace.evaluate.models.heads import char_buckets, embeddings, word_buckets
+from ragtrace.evaluate.models.embedding import OnnxEmbedder, get_embedder
+from ragtrace.evaluate.models.heads import char_buckets, word_buckets
 from ragtrace.evaluate.models.products import product
 
 if TYPE_CHECKING:
@@ -77,6 +78,14 @@ _HASHED = ("chars", "words")
 _DENSE = ("hidden", "output")
 """Layers whose last row is the bias."""
 _models: Lazy[Toxicity] = Lazy(Toxicity)
+_embedder = Lazy(OnnxEmbedder)
+
+
+def _embeddings(texts: Sequence[str]) -> Any:
+    """Embeddings by the embedded model: the classifier is trained on its vectors."""
+    embedder = get_embedder()
+    own = embedder if embedder.name == OnnxEmbedder.name else _embedder.get()
+    return own.embed(texts)
 
 
 def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
@@ -85,5 +94,5 @@ def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
     import numpy as np
 
     model = _models.get("toxicity")
-    probabilities = 1 / (1 + np.exp(-model.logits(texts, embeddings(texts))))
+    probabilities = 1 / (1 + np.exp(-model.logits(texts, _embeddings(texts))))
     return [{label: float(p) for label, p in zip(model.labels, row, strict=True)} for row in probabilities]

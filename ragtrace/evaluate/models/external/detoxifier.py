@@ -26,7 +26,7 @@ class Detoxifier:
             self._model = detoxify.Detoxify(name.removeprefix(_DETOXIFY))
 
     def probabilities(self, texts: Sequence[str]) -> list[dict[str, float]]:
-        """Per text the probability of each label, under the names of `ragtrace.evaluate.models.heads.toxicity`."""
+        """Per text the probability of each label, under the names of `ragtrace.evaluate.models.toxicity`."""
         pieces = [(i, t[at : at + _TOXIC_CHARS]) for i, t in enumerate(texts) for at in range(0, len(t), _TOXIC_CHARS)]
         highest: list[dict[str, float]] = [dict.fromkeys(_LABELS, 0.0) for _ in texts]
         for start in range(0, len(pieces), RUN):
