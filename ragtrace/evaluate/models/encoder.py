@@ -24,24 +24,21 @@ _RUN_COST = 6
 """What a run costs beside its word pieces, in word pieces. On one core a piece took 0.23 ms, a run 1.3 ms more."""
 
 
-def open_session(path: os.PathLike[str], threads: int = 1) -> Any:
-    """An ONNX session that uses one thread and never spins: it shares the machine with the application."""
-    return _open(path, threads, {})
-
-
-def open_encoder(threads: int = 1) -> Any:
+def open_encoder() -> Any:
     """A session of the encoder with the inputs `input_ids` and `attention_mask`, (n, w) int64, and the output
     `last_hidden_state`, (n, w, 384) float32. A text's rows do not depend on the texts beside it, but for rounding.
 
     Raises MissingExtraError or ModelError where it cannot be loaded.
     """
-    return _open(model_file("encoder"), threads, _weights())
+    return open_session(model_file("encoder"), _weights())
 
 
-def _open(path: os.PathLike[str], threads: int, weights: dict[str, Any]) -> Any:
+def open_session(path: os.PathLike[str], weights: dict[str, Any] | None = None) -> Any:
+    """An ONNX session that uses one thread and never spins: it shares the machine with the application. `weights` are
+    those that the file of the graph lacks, by name."""
     onnxruntime = package("onnxruntime", "models", "An embedded model")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # The arena keeps what the longest text ever took: 180 MB more after 160 traces, for some 5 % of the time.
@@ -86,14 +83,12 @@ def load_encoder() -> None:
     _session.get()
 
 
-def encode(texts: Sequence[Sequence[int]], session: Any = None) -> list[Any]:
-    """Per text of word pieces, CLS and SEP among them, its pieces' contextual embeddings: (n, 384) float32.
-
-    By `session`, or else by the one that the process shares. A text has at most 512 pieces.
-    """
+def encode(texts: Sequence[Sequence[int]]) -> list[Any]:
+    """Per text of word pieces, CLS and SEP among them, its pieces' contextual embeddings: (n, 384) float32. A text has
+    at most 512 pieces."""
     import numpy as np
 
-    session = session or _session.get()
+    session = _session.get()
     embeddings: list[Any] = [None] * len(texts)
     for run in runs([len(ids) for ids in texts]):
         width = max(len(texts[i]) for i in run)
