@@ -142,14 +142,9 @@ def _without_stars(match: re.Match[str]) -> str:
     return match.group() if inner is None else f"{blank}{inner}{blank}"
 
 
-def statements(answer: str, limit: int = 400) -> list[Statement]:
-    """The statements of an answer, each with its kind; see `read`."""
-    return list(read(answer, limit).statements)
-
-
-def claims(answer: str, limit: int = 400) -> list[Statement]:
+def claims(answer: str) -> list[Statement]:
     """The statements of an answer that claim something."""
-    return list(read(answer, limit).claims)
+    return list(read(answer).claims)
 
 
 def _within_limits(text: str, parts: list[Statement], limit: int) -> Iterator[Statement]:

@@ -14,7 +14,7 @@ from ragtrace.evaluate.models.evidence import Chunks
 from ragtrace.evaluation import run
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
-from ragtrace.text.claims import read, statements
+from ragtrace.text.claims import read
 
 CHUNKS = (
     "The warranty of the pump lasts 24 months and starts at delivery. It covers the motor and the seals. Wear parts "
@@ -55,7 +55,7 @@ I could not find the price in the documents. Would you like more? I hope this he
 
 def test_an_answer_is_cut_into_statements_of_their_kind() -> None:
     """Compound sentences are cut; lists, code, URLs and abbreviations survive; what claims nothing is told apart."""
-    found = [(s.kind, ANSWER[s.start : s.end]) for s in statements(ANSWER)]
+    found = [(s.kind, ANSWER[s.start : s.end]) for s in read(ANSWER).statements]
     assert found == [
         ("courtesy", "Sure!"),
         ("lead_in", "Here's what the manual says:"),
