@@ -29,13 +29,9 @@ def read_answer(answer: str) -> AnswerParts:
     return _read(answer)[0]
 
 
-def is_refusal(answer: str) -> bool:
-    """Whether the answer declines: it abstains, and claims nothing beside that."""
-    return declines(read_answer(answer))
-
-
 def refusal_probability(answer: str) -> float:
-    """The probability in [0, 1] that the answer declines; from 0.5 on exactly where `is_refusal` is true."""
+    """The probability in [0, 1] that the answer declines; from 0.5 on exactly where what `read_answer` returns
+    declines."""
     return _read(answer)[1]
 
 

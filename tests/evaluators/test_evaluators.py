@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtrace import plugins, semconv
+from ragtrace.evaluate import refusals
 from ragtrace.evaluate.causes import cause
 from ragtrace.evaluate.models.embedding import get_embedder
-from ragtrace.evaluate.refusals import is_refusal
 from ragtrace.evaluate.text_checks import longest_repeated
 from ragtrace.evaluation import run
 from ragtrace.plugins import DEFAULT_SUITE
@@ -362,7 +362,7 @@ def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> No
     trace = make_trace(query=QUERY, documents=CHUNKS, answer=answer)
     found = {n: score for n in ("refusal", "groundedness") for (score,) in run(plugins.load(n), [trace])}
     declines = answer in REFUSALS
-    assert is_refusal(answer) == declines
+    assert refusals.declines(refusals.read_answer(answer)) == declines
     assert (found["refusal"].label == "fail") == declines
     if answer.isascii():
         assert (found["groundedness"].label == "refusal") == declines
@@ -372,7 +372,7 @@ def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> No
 @pytest.mark.parametrize("answer", rows(__file__, "a_negated_fact_is_no_refusal"))
 def test_a_negated_fact_is_no_refusal(answer: str) -> None:
     """In the languages whose refusals are recognised."""
-    assert not is_refusal(answer)
+    assert not refusals.declines(refusals.read_answer(answer))
 
 
 ODD = st.text(max_size=120) | st.sampled_from(
