@@ -25,6 +25,7 @@ DEFAULT_SUITE = (
 """The evaluators that run when the settings name none: all run locally and need no reference answer."""
 
 _BY_MODULE: Mapping[str, str] = {
+    # Of evaluators whose local form says how sure it is, and that have a judge's form.
     "cascade": """
         answer_correctness_cascade context_contradiction_cascade context_entities_recall_cascade
         context_precision_cascade context_precision_statements_cascade context_recall_cascade

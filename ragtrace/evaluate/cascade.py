@@ -15,12 +15,6 @@ from ragtrace.evaluation import Evaluator, configure, evaluator, run
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 
-CASCADES = (
-    "answer_correctness", "context_contradiction", "context_entities_recall", "context_precision",
-    "context_precision_statements", "context_recall", "context_relevancy", "fairness_bias", "faithfulness",
-    "hallucination", "noise_sensitivity", "noise_sensitivity_irrelevant", "noise_sensitivity_relevant",
-)  # fmt: skip
-"""Evaluators whose local form says how sure it is, and that have a judge's form."""
 BAND = 0.05
 """Half the width of the band around the local threshold in which the judge is asked. docs/quality.md has its cost."""
 
@@ -109,7 +103,7 @@ def _decided(local: Score, answer: Score) -> Score:
 
 
 def __getattr__(name: str) -> Evaluator:
-    base = name.removesuffix("_cascade")
-    if base in CASCADES and name != base:
+    if plugins.BUILT_IN.get(name) == f"{__name__}:{name}":
+        base = name.removesuffix("_cascade")
         return cascade(plugins.load(base), plugins.load(f"{base}_judge"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
