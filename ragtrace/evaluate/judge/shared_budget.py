@@ -113,7 +113,7 @@ class SharedBudget:
                 {"kind": kind, "seconds": length, "limit": -1 if self._nano[kind] is None else self._nano[kind]}
                 for kind, length in WINDOWS.items()
             ],
-            "seen": _fields(self._last_sums),
+            "seen": {_field(window): nano for window, nano in self._last_sums.items()},
             "settle": settlements,
         }
         if entry is not None:
@@ -178,7 +178,3 @@ def _without_password(address: str) -> str:
 
 def _field(window: Window) -> str:
     return f"{window[0]}:{window[1]}"
-
-
-def _fields(sums: Mapping[Window, int]) -> dict[str, int]:
-    return {_field(window): nano for window, nano in sums.items()}
