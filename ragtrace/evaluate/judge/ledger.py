@@ -21,6 +21,7 @@ _BUSY = 30.0
 _LOOK = 0.05
 _LONGEST_LOOK = 0.5
 """Seconds between two looks for room in the budget, at first and at most."""
+_MOST_ANSWERS = 10_000
 _SPENDING = "CREATE TABLE IF NOT EXISTS {} (kind TEXT, start INTEGER, nano INTEGER NOT NULL, PRIMARY KEY (kind, start))"
 _OPEN = "CREATE TABLE IF NOT EXISTS {} (id INTEGER PRIMARY KEY AUTOINCREMENT, until REAL NOT NULL)"
 _ANSWERS = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, made REAL NOT NULL)"
@@ -53,18 +54,16 @@ class Ledger:
         hour: float,
         day: float,
         clock: Callable[[], float] = time.time,
-        max_answers: int = 10_000,
         shared: SharedBudget | None = None,
     ) -> None:
         """`path` is a file for both, `budget_file` one for the spending alone, which may then be shared without a text
         on the disk; if both are empty, everything is in memory. `hour` and `day` are limits in US dollars. `shared`,
-        which has the same limits, counts the spending instead. At most `max_answers` answers are remembered. Raises
+        which has the same limits, counts the spending instead. At most 10,000 answers are remembered. Raises
         SettingError for a file that cannot be used."""
         self._limits = {"hour": hour, "day": day}
         self._nano = nano_limits(self._limits)
         self._shared = shared
         self._clock = clock
-        self._max_answers = max_answers
         self._path, self._budget_file = path, budget_file
         prefix = "money." if budget_file else ""
         self._spending, self._open_requests = f"{prefix}spending", f"{prefix}open_requests"
@@ -197,7 +196,7 @@ class Ledger:
             if self._puts % 100 == 0:
                 database.execute(
                     "DELETE FROM answers WHERE key NOT IN (SELECT key FROM answers ORDER BY made DESC LIMIT ?)",
-                    (self._max_answers,),
+                    (_MOST_ANSWERS,),
                 )
 
     def close(self) -> None:
