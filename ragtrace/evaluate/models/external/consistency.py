@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from ragtrace.evaluate.models.external.minicheck import CausalMiniCheck, Seq2SeqMiniCheck
+from ragtrace.evaluate.models.external.pair_models import CrossEncoder, Hhem
 from ragtrace.evaluate.models.external.passages import nearest, windows
 
 _PAIRS = 64
@@ -35,31 +36,8 @@ class Consistency:
     """Pieces of the answer that the model calls not supported, if it judges pieces."""
 
 
-class PairModel(Protocol):
-    """Gives the probability that a text supports another one."""
-
-    room: int
-    """Tokens that both texts of a pair may have together."""
-
-    def tokens(self, text: str) -> int:
-        """Tokens of a text."""
-        ...
-
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Per pair the probability that the first text supports the second."""
-        ...
-
-
-class SentenceModel(PairModel, Protocol):
-    """A PairModel for single sentences, which also cuts the texts."""
-
-    def statements(self, answer: str) -> list[str]:
-        """The sentences of an answer."""
-        ...
-
-    def passages(self, context: str, longest: int) -> list[str]:
-        """The context in pieces that have room beside a sentence of `longest` tokens."""
-        ...
+PairModel = CrossEncoder | Hhem
+SentenceModel = Seq2SeqMiniCheck | CausalMiniCheck
 
 
 def by_pairs(model: PairModel, context: str, answer: str) -> Consistency:
@@ -77,7 +55,7 @@ def by_sentences(model: SentenceModel, context: str, answer: str) -> Consistency
     return _judged(model, model.passages(context, longest), statements, _STATEMENTS)
 
 
-def _judged(model: PairModel, pieces: Sequence[str], parts: Sequence[str], most: int) -> Consistency:
+def _judged(model: PairModel | SentenceModel, pieces: Sequence[str], parts: Sequence[str], most: int) -> Consistency:
     """Of very many pieces, those are read that share most words with the part."""
     read = parts[:most]
     count = min(len(pieces), max(1, _PAIRS // max(1, len(read))))
