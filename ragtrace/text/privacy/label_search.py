@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -67,7 +67,7 @@ class LabelSearch:
         self._words = re.compile(rf"(?:{_alternatives(alphabetic)}){_SUFFIX}(?![^\W\d_])")
         self._unspaced = re.compile(_alternatives(words - alphabetic))
         self._longest_first = sorted(words, key=len, reverse=True)
-        self._label_of: dict[str, str] = {}
+        self._label_of = lru_cache(maxsize=10_000)(self._first_label)
 
     def items(self, text: SearchText) -> list[LabelItem]:
         """All values beside labels, in the order of the labels."""
@@ -102,20 +102,15 @@ class LabelSearch:
                 # Few words begin like a label: one look into a set refuses the others.
                 label = self._words.match(text.lower, word.start(), end) if word[0][:4] in self._prefixes else None
                 if label is not None:
-                    matches.append((*label.span(), self._word(label.group())))
+                    matches.append((*label.span(), self._label_of(label.group())))
         if not text.text.isascii():
-            matches += [(*m.span(), self._word(m.group())) for m in self._unspaced.finditer(text.lower)]
+            matches += [(*m.span(), self._label_of(m.group())) for m in self._unspaced.finditer(text.lower)]
         return [(start, end, self._rows[label]) for start, end, label in sorted(matches)]
 
-    def _word(self, match: str) -> str:
+    def _first_label(self, match: str) -> str:
         """The label that a match begins with."""
-        if match not in self._label_of:
-            plain = _plain(match)
-            label = next(word for word in self._longest_first if plain.startswith(_plain(word)))
-            if len(self._label_of) > 10_000:
-                self._label_of.clear()
-            self._label_of[match] = label
-        return self._label_of[match]
+        plain = _plain(match)
+        return next(word for word in self._longest_first if plain.startswith(_plain(word)))
 
 
 def _is_unspaced(word: str) -> bool:
