@@ -60,7 +60,6 @@ def test_the_cache_embeds_a_text_once() -> None:
     assert first[:, 0].tolist() == [1, 3, 1]
     assert cached.embed(["bbb", "cc"])[:, 0].tolist() == [3, 2]
     assert inner.asked == ["a", "bbb", "cc"]
-    assert (cached.hits, cached.misses) == (2, 3)
     assert cached.embed([]).shape == (0, 2)
 
 

@@ -111,8 +111,6 @@ class CachedEmbedder:
 
     def __init__(self, inner: Embedder, max_bytes: int = _CACHE_BYTES) -> None:
         self.name = inner.name
-        self.hits = 0
-        self.misses = 0
         self._inner = inner
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -131,8 +129,6 @@ class CachedEmbedder:
                     self._cache.move_to_end(key)
                     by_key[key] = self._cache[key]
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in by_key}
-        self.hits += len(keys) - len(missing)
-        self.misses += len(missing)
         if missing or not texts:
             vectors = self._inner.embed(list(missing.values()))
             if not texts:
