@@ -58,11 +58,6 @@ class TrueShare:
     needed: int
     """How many more verdicts of the same kind would bring the interval to within 3 points; 0 where it is so precise."""
 
-    @property
-    def narrowed(self) -> float:
-        """The interval's width as a part of that of the verdicts alone, at most 1."""
-        return (self.interval[1] - self.interval[0]) / max(self.alone[1] - self.alone[0], 1e-9)
-
 
 def true_share(verdicts: Sequence[JudgedLog], scores: Sums) -> TrueShare | None:
     """Estimates the share of requests that people would fail; None without verdicts.
