@@ -7,9 +7,11 @@ from typing import Any
 
 from ragtrace.evaluate.arithmetic import average_precision, f1
 from ragtrace.evaluate.groundedness import Checked, check, not_scored
+from ragtrace.evaluate.similarity import embed_groups
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
+from ragtrace.text.sentences import prose, split
 
 _RELEVANT = 0.5
 """Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
@@ -141,13 +143,6 @@ def context_precision(trace: Trace, *, settings: Settings) -> Score:
 
 
 def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[float]:
-    from ragtrace.evaluate.models.embedding import get_embedder
-    from ragtrace.text.sentences import prose, split
-
     groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
-    vectors = get_embedder(settings.model("embedding")).embed([query, *(s for g in groups for s in g)])
-    cosines, at = [], 1
-    for group in groups:
-        cosines.append(float((vectors[at : at + len(group)] @ vectors[0]).max()) if group else -1.0)
-        at += len(group)
-    return cosines
+    (own,), *of_chunks = embed_groups([[query], *groups], settings)
+    return [float((vectors @ own).max()) if len(vectors) else -1.0 for vectors in of_chunks]

@@ -61,7 +61,7 @@ def _context_sentences(trace: Trace) -> list[_Sentence]:
     return sentences
 
 
-def _embed(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]:
+def embed_groups(groups: Sequence[Sequence[str]], settings: Settings) -> list[Vectors]:
     """Each group's vectors; all of a micro-batch in one call, so that what recurs is embedded once."""
     from ragtrace.evaluate.models.embedding import get_embedder
 
@@ -83,7 +83,7 @@ def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
         spans = passages(trace.answer, _ANSWER_SENTENCES) if _names_subject(trace.answer) else []
         groups.append([trace.query])
         groups.append([trace.answer[s.start : s.end] for s in spans])
-    vectors = _embed(groups, settings)
+    vectors = embed_groups(groups, settings)
     return [product(vectors[i + 1], vectors[i][0]) for i in range(0, len(vectors), 2)]
 
 
@@ -161,7 +161,7 @@ def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list
     for trace, sentences in zip(traces, contexts, strict=True):
         groups.append([trace.query])
         groups.append([s.text for s in sentences])
-    vectors = _embed(groups, settings)
+    vectors = embed_groups(groups, settings)
     relevance = []
     for i, sentences in enumerate(contexts):
         best: dict[int, float] = {}
@@ -189,7 +189,7 @@ def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
     it."""
     from ragtrace.evaluate.models.chunk_sentences import sentence_vectors
 
-    (query,) = _embed([[trace.query]], settings)
+    (query,) = embed_groups([[trace.query]], settings)
     relevance = []
     left = _CONTEXT_SENTENCES
     for rank, document in enumerate(trace.documents):
@@ -240,7 +240,7 @@ def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[
     for trace, spans, sentences in zip(traces, answers, contexts, strict=True):
         groups.append([trace.answer[s.start : s.end] for s in spans])
         groups.append([s.text for s in sentences])
-    vectors = _embed(groups, settings)
+    vectors = embed_groups(groups, settings)
     return [
         _grounded(trace, answers[i], contexts[i], vectors[2 * i], vectors[2 * i + 1]) for i, trace in enumerate(traces)
     ]
