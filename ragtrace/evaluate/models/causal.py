@@ -6,7 +6,7 @@ import importlib.util
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import MissingExtraError, ModelError, SettingError
@@ -37,20 +37,6 @@ class Likelihood(NamedTuple):
     def cross_entropy(self) -> float:
         """Mean negative log-likelihood of a token."""
         return -sum(self.logprobs) / len(self.logprobs)
-
-
-class CausalModel(Protocol):
-    """A causal language model. For many threads."""
-
-    name: str
-
-    def tokens(self, text: str, *, first: bool) -> list[int]:
-        """The text's tokens; with `first`, after the token that begins a text."""
-        ...
-
-    def logprobs(self, tokens: Sequence[int], first: int) -> list[float]:
-        """The natural log-probability of each of `tokens[first:]`, given those before it; `first` is at least 1."""
-        ...
 
 
 def likelihood(model: CausalModel, text: str, prefix: str = "") -> Likelihood:
@@ -108,12 +94,12 @@ class LlamaModel:
         self._lock = threading.Lock()
 
     def tokens(self, text: str, *, first: bool) -> list[int]:
-        """See CausalModel."""
+        """The text's tokens; with `first`, after the token that begins a text."""
         ids = [int(t) for t in self._model.tokenize(text.encode("utf-8", "replace"), add_bos=False, special=False)]
         return [int(self._model.token_bos()), *ids] if first else ids
 
     def logprobs(self, tokens: Sequence[int], first: int) -> list[float]:
-        """See CausalModel."""
+        """The natural log-probability of each of `tokens[first:]`, given those before it; `first` is at least 1."""
         with self._lock:
             self._model.reset()
             self._model.eval(list(tokens))
@@ -140,16 +126,20 @@ class TransformersModel:
         self.name = name
 
     def tokens(self, text: str, *, first: bool) -> list[int]:
-        """See CausalModel."""
+        """As LlamaModel has them."""
         return [int(t) for t in self._tokenizer(text, add_special_tokens=first)["input_ids"]]
 
     def logprobs(self, tokens: Sequence[int], first: int) -> list[float]:
-        """See CausalModel."""
+        """As LlamaModel has them."""
         import torch
 
         with torch.no_grad():
             scores: NDArray[np.float32] = self._model(torch.tensor([list(tokens)])).logits[0].float().numpy()
         return _picked(scores, tokens, first)
+
+
+CausalModel = LlamaModel | TransformersModel
+"""A causal language model. For many threads."""
 
 
 def load_causal(name: str = "") -> CausalModel:
