@@ -327,13 +327,14 @@ def bounded(score: Score) -> Score:
     Raises TypeError or ValueError for evidence or failures that are something else, and what a value raises that cannot
     become a number.
     """
-    evidence, cut = _first_pieces(score.evidence)
+    pieces = list(islice(score.evidence, _MAX_EVIDENCE + 1))
+    evidence = pieces[:_MAX_EVIDENCE]
     if not all(isinstance(one, Evidence) for one in evidence):
         raise TypeError("the score's evidence holds something else than Evidence")
     explanation = _text_of(score.explanation)
     if explanation is not None and len(explanation) > MAX_CHARS:
         explanation = f"{explanation[:MAX_CHARS]}... [{len(explanation) - MAX_CHARS} characters cut]"
-    if cut:
+    if len(pieces) > _MAX_EVIDENCE:
         explanation = f"{explanation or ''} [only the first {_MAX_EVIDENCE} pieces of evidence are kept]".lstrip()
     label = _text_of(score.label)
     if label is not None and len(label) > _MAX_LABEL:
@@ -345,11 +346,6 @@ def bounded(score: Score) -> Score:
         evidence=tuple(map(_bounded_evidence, evidence)), failures=_bounded_failures(score.failures),
         error=_text_of(score.error), cause=_word(score.cause), model=_word(score.model),
     )  # fmt: skip
-
-
-def _first_pieces(evidence: Iterable[Evidence]) -> tuple[list[Evidence], bool]:
-    pieces = list(islice(evidence, _MAX_EVIDENCE + 1))
-    return pieces[:_MAX_EVIDENCE], len(pieces) > _MAX_EVIDENCE
 
 
 def _bounded_failures(failures: Iterable[str]) -> tuple[str, ...]:
