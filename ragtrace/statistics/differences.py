@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtrace.statistics.estimates import Estimate, weight_of
-from ragtrace.statistics.intervals import effective_size, wilson
+from ragtrace.statistics.intervals import Z, effective_size, wilson
 from ragtrace.statistics.significance import holm, mcnemar_p
 
 _LEVEL = 0.05
@@ -45,7 +45,7 @@ def independent_difference(a: Estimate, b: Estimate) -> ShareDifference:
     value = b.value - a.value
     # The half of the interval on the side of zero: it is what keeps zero out of the interval or in it.
     half = value - interval[0] if value > 0 else interval[1] - value
-    p = math.erfc(1.959963984540054 * abs(value) / half / math.sqrt(2)) if half else 1.0
+    p = math.erfc(Z * abs(value) / half / math.sqrt(2)) if half else 1.0
     return ShareDifference(a, b, value, interval, p)
 
 
