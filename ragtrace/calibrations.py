@@ -100,7 +100,7 @@ def save(path: str | os.PathLike[str], entries: Iterable[Calibrated]) -> None:
     content = {"format": _FORMAT, "schema": SCHEMA, "evaluators": {e.evaluator: as_json(e) for e in entries}}
     _entries(content)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(content, file, indent=1, allow_nan=False)
