@@ -24,14 +24,14 @@ def wilson(rate: float, n: float) -> tuple[float, float]:
     """
     if not (0.0 <= rate <= 1.0 and n > 0.0):
         raise ValueError(f"wilson needs a rate in [0, 1] and n > 0, got rate {rate!r} and n {n!r}")
-    return wilson_bounds(rate, n, Z)
+    return wilson_bounds(rate, n)
 
 
-def wilson_bounds(rate: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's bounds at z standard deviations. The arguments are not checked."""
-    scale = 1 + z * z / n
-    centre = (rate + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+def wilson_bounds(rate: float, n: float) -> tuple[float, float]:
+    """See `wilson`. The arguments are not checked."""
+    scale = 1 + Z * Z / n
+    centre = (rate + Z * Z / (2 * n)) / scale
+    half = Z / scale * math.sqrt(rate * (1 - rate) / n + Z * Z / (4 * n * n))
     # Rounding must not push a bound past the rate.
     return min(rate, max(0.0, centre - half)), max(rate, min(1.0, centre + half))
 
