@@ -33,24 +33,19 @@ def verdict(name: str, answer_fails: bool, context_fails: bool, reason: str = ""
     )
 
 
-def _ask(name: str, question: str, trace: Trace, ask: Asker, fields: Mapping[str, str]) -> Score:
-    """Ask a question of the answer and, where there is one, of the context."""
-    places = "".join(f"\n\n{{{field}}}" for field in fields)
-    if not trace.documents:
-        reply = ask(Prompt(name, "1", question + places, _OF_ANSWER), fields).value
-        return verdict(name, reply["answer_fails"], False, reply["reason"])
-    more = "\n\nSay it of the answer (`answer_fails`) and, apart from it, of the context (`context_fails`)."
-    fields = {**fields, "context": chunks(trace.documents)}
-    reply = ask(Prompt(name, "1", question + more + places + "\n\n{context}", _OF_BOTH), fields).value
-    return verdict(name, reply["answer_fails"], reply["context_fails"], reply["reason"])
-
-
 def _check(name: str, origin: str, fails: str, about: str, *, sees_question: bool = False) -> Evaluator:
-    """A check that asks one question. `fails` ends "A text fails if it …", `about` "Whether the answer is …"."""
+    """A check that asks one question of the answer, and of the context where there is one. `fails` ends "A text
+    fails if it …", `about` "Whether the answer is …"."""
 
     def check(trace: Trace, ask: Asker) -> Score:
-        question = {"question": trace.query} if sees_question else {}
-        return _ask(name, f"A text fails if it {fails}", trace, ask, {**question, "answer": trace.answer})
+        fields = ({"question": trace.query} if sees_question else {}) | {"answer": trace.answer}
+        text = f"A text fails if it {fails}"
+        if trace.documents:
+            fields["context"] = chunks(trace.documents)
+            text += "\n\nSay it of the answer (`answer_fails`) and, apart from it, of the context (`context_fails`)."
+        text += "".join(f"\n\n{{{field}}}" for field in fields)
+        reply = ask(Prompt(name, "1", text, _OF_BOTH if trace.documents else _OF_ANSWER), fields).value
+        return verdict(name, reply["answer_fails"], reply.get("context_fails", False), reply["reason"])
 
     check.__doc__ = f"Whether the answer is {about}, by the judge: 1 (pass) or 0 (fail)."
     needs = {"query", "answer"} if sees_question else {"answer"}
