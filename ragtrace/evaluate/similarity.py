@@ -287,13 +287,9 @@ def _unread(trace: Trace, sentences: Sequence[_Sentence]) -> str:
         # Only a chunk that filled its room, or came after the room was gone, can have more than was read.
         read[rank] >= _CHUNK_SENTENCES or (len(sentences) >= _CONTEXT_SENTENCES and document.content.strip())
         for rank, document in enumerate(trace.documents)
-        if read[rank] < _sentence_count(document.content, read[rank] + 1)
+        if read[rank] < len(prose(document.content[:_CHUNK_CHARS], read[rank] + 1))
     )
     return " (only the first sentences of the answer or of the context were compared)" if cut else ""
-
-
-def _sentence_count(text: str, enough: int) -> int:
-    return len(prose(text[:_CHUNK_CHARS], enough))
 
 
 def _clipped(value: Any, low: float = 0.0) -> float:
