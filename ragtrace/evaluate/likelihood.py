@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from ragtrace.errors import EvaluationError, MissingExtraError, ModelError, SettingError
@@ -132,8 +131,7 @@ def _gptscore(family: str, aspect: str) -> Evaluator:
     }[parts]
     check.__doc__ = f"Mean negative log-likelihood, in nats, of {tokens}, under the instruction “{instruction}”"
     source = f"{_H2O}, {task} (GPTScore) Evaluator"
-    gptscore = evaluator(**_BY_MODEL, name=name, version="2", needs=needs, threshold=_INFINITY, source=source)(check)
-    return replace(gptscore, description=check.__doc__)
+    return evaluator(**_BY_MODEL, name=name, version="2", needs=needs, threshold=_INFINITY, source=source)(check)
 
 
 GPTSCORES = {
