@@ -62,8 +62,6 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     blamed = [False] * len(wrong)
     chunks = trace.documents[: min(_CHUNKS, max(1, _COMPARISONS // len(wrong)))]
     for document in chunks:
-        if not document.content.strip():
-            continue
         if any(_entails(document.content, trace.query, trace.reference or "")) is relevant:
             entailed = _entails(document.content, trace.query, trace.answer)
             blamed = [b or e for b, e in zip(blamed, entailed or blamed, strict=True)]
