@@ -47,7 +47,6 @@ def majority(votes: Sequence[bool]) -> bool:
 def failures(answer_fails: bool, context_fails: bool) -> tuple[str, ...]:
     """`Score.failures` of a check that passes or fails: `retrieval` where the retrieved context fails it, `generation`
     where the answer does though the context does not."""
-    kinds = ["retrieval"] if context_fails else []
-    if answer_fails and not context_fails:
-        kinds.append("generation")
-    return tuple(kinds)
+    if context_fails:
+        return ("retrieval",)
+    return ("generation",) if answer_fails else ()
