@@ -87,11 +87,11 @@ class Sanitizer:
         head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
         return f"{head}... [{len(whole) - limit} characters cut]"
 
-    def identifier(self, value: object, limit: int = _MAX_ID) -> str:
+    def identifier(self, value: object) -> str:
         """The id of a user or a session as it leaves."""
         if self.identify is None:
-            return self.text(value, limit)
-        return sendable(self.identify(sendable(value)), limit)
+            return self.text(value, _MAX_ID)
+        return sendable(self.identify(sendable(value)), _MAX_ID)
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Span or event attributes with every text in their values redacted. Their own names stay."""
