@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 
-from ragtrace.evaluate.models.external.consistency import Consistency
 from ragtrace.evaluate.models.external.detoxifier import toxicity, toxicity_models
 from ragtrace.evaluate.models.external.entailment import consistency, entailment_models
 from ragtrace.evaluate.models.external.pair_models import similarity, similarity_models
 from ragtrace.evaluate.models.external.pii_engines import personal, pii_engines
 from ragtrace.settings import Settings
 
-__all__ = ["Consistency", "consistency", "personal", "similarity", "toxicity", "warm"]
+__all__ = ["consistency", "personal", "similarity", "toxicity", "warm"]
 
 
 def warm(settings: Settings) -> None:
