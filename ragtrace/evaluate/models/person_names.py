@@ -131,8 +131,7 @@ _model = Lazy(NameModel)
 
 def names(text: str) -> list[Named]:
     """The names and addresses of a text, by the process's model, which is loaded on first use."""
-    model: NameModel = _model.get()
-    return model.find(text)
+    return _model.get().find(text)
 
 
 def mask_names(text: str) -> str:
