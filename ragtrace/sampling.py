@@ -54,10 +54,6 @@ class Decision:
 Sampler = Callable[[Trace], Decision]
 
 
-def _kept(trace: Trace, probability: float) -> bool:
-    return _randomness(trace) >= round((1.0 - probability) * _RANGE)
-
-
 def _randomness(trace: Trace) -> int:
     """R of a trace, in [0, 2**56)."""
     stated = _stated(trace, "rv") if trace.facts.trace_state else None
@@ -85,7 +81,7 @@ def ratio(probability: float) -> Sampler:
     p = _fraction("ratio", probability)
 
     def sample(trace: Trace) -> Decision:
-        return Decision(_kept(trace, p), p, "ratio")
+        return Decision(_randomness(trace) >= round((1.0 - p) * _RANGE), p, "ratio")
 
     return sample
 
