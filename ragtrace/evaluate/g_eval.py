@@ -72,7 +72,7 @@ def _rate(trace: Trace, ask: Asker, *, name: str, criteria: str, steps: Sequence
 
 def _rating(prompt: Prompt, fields: dict[str, str], ask: Asker) -> tuple[float, str]:
     """The expected rating, and how it was found."""
-    if ask.gives_logprobs:
+    if ask.judge.gives_logprobs:
         answer = ask(prompt, fields, top=_TOP)
         weighted = expected(answer.top)
         if weighted is not None:

@@ -23,26 +23,16 @@ class Asker:
 
     def __init__(self, judge: Judge, settings: Settings) -> None:
         self.settings = settings
-        self._judge = judge
+        self.judge = judge
         self.usage = Usage()
         self.cut = False
-
-    @property
-    def model(self) -> str:
-        """The judge's model."""
-        return self._judge.model
-
-    @property
-    def gives_logprobs(self) -> bool:
-        """False once the judge's server has shown that it gives no log-probabilities."""
-        return self._judge.gives_logprobs
 
     def __call__(
         self, prompt: Prompt, fields: Mapping[str, str], *, sample: int = 0, temperature: float = 0.0, top: int = 0
     ) -> Answer:
         """See `Judge.ask`."""
         try:
-            answer = self._judge.ask(prompt, fields, sample=sample, temperature=temperature, top=top)
+            answer = self.judge.ask(prompt, fields, sample=sample, temperature=temperature, top=top)
         except EvaluationError as error:
             self.usage += getattr(error, "usage", Usage())
             raise
@@ -123,7 +113,7 @@ def _asked(name: str, version: str, ask: Ask, asker: Asker, trace: Trace) -> Sco
         score,
         name=name,
         method="judge",
-        model=asker.model,
+        model=asker.judge.model,
         input_tokens=asker.usage.input_tokens,
         output_tokens=asker.usage.output_tokens,
         cost=asker.usage.cost,
