@@ -15,13 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from ragtrace import semconv
 from ragtrace.base.background import Background, after_fork
-from ragtrace.capture.span_writer import attributes_of
+from ragtrace.capture.span_writer import attributes_for, attributes_of
 from ragtrace.errors import log_failure
 from ragtrace.records import Evaluation
 from ragtrace_otlp.scores import ScoreFormat, score_attributes, without_content
@@ -344,9 +343,7 @@ def with_attributes(span: ReadableSpan, more: dict[str, Any]) -> ReadableSpan:
 
     The SDK's limits are not applied again: scores push nothing out.
     """
-    attributes = BoundedAttributes(attributes={**(span.attributes or {}), **more}, immutable=True)
-    attributes.dropped = span.dropped_attributes
-    return copy_of(span, attributes=attributes)
+    return copy_of(span, attributes=attributes_for(span, {**(span.attributes or {}), **more}))
 
 
 def copy_of(span: ReadableSpan, **changes: Any) -> ReadableSpan:

@@ -12,7 +12,7 @@ from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
 from ragtrace import semconv
-from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH
+from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH, attributes_for
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp.hold import ProcessorGroup, copy_of
 from ragtrace_otlp.text_filter import TextFilter
@@ -71,11 +71,12 @@ def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
     would not be recognized."""
     length, attributes = limits.max_attribute_length, span.attributes or {}
     scores = {key: value for key, value in attributes.items() if key.startswith(semconv.SCORE_PREFIX)}
-    events = [Event(e.name, _copied(e, e.attributes, length), e.timestamp) for e in span.events]
-    links = [Link(link.context, _copied(link, link.attributes, length)) for link in span.links]
+    cut = attributes_for(span, attributes, limits.max_span_attribute_length)
+    events = [Event(e.name, attributes_for(e, e.attributes, length), e.timestamp) for e in span.events]
+    links = [Link(link.context, attributes_for(link, link.attributes, length)) for link in span.links]
     return copy_of(
         span,
-        attributes=_copied(span, {**_copied(span, attributes, limits.max_span_attribute_length), **scores}),
+        attributes=attributes_for(span, {**cut, **scores}),
         events=_bounded(events, span.dropped_events),
         links=_bounded(links, span.dropped_links),
     )
@@ -84,13 +85,7 @@ def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
 def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes:
     """The attributes of a span, an event or a link, redacted."""
     attributes = {key: _named(value) if key in _ADDRESSES else value for key, value in (item.attributes or {}).items()}
-    return _copied(item, sanitizer.attributes(attributes))
-
-
-def _copied(item: Any, attributes: Any, length: int | None = None) -> BoundedAttributes:
-    copy = BoundedAttributes(attributes=attributes, immutable=True, max_value_len=length)
-    copy.dropped = getattr(item, "dropped_attributes", 0)
-    return copy
+    return attributes_for(item, sanitizer.attributes(attributes))
 
 
 def _named(address: Any) -> Any:

@@ -16,7 +16,7 @@ from ragtrace.capture import current
 from ragtrace.capture.adapters import warn_of_other
 from ragtrace.capture.recorder import Recorder
 from ragtrace.capture.reply_streams import is_stream
-from ragtrace.capture.request import Run
+from ragtrace.capture.request import SEARCHES, Run
 from ragtrace.records import Document
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
@@ -137,7 +137,7 @@ class Tracer:
             request.passed.append((-1, documents))  # the engine's own model has seen them
 
     def _read(self, run: Run, result: Any) -> None:
-        if run.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+        if run.operation in SEARCHES:
             run.documents = conversion.documents_of(result)
             run.state = tuple(result) if isinstance(result, list) else ()  # the response holds the same nodes
         elif run.operation == semconv.OP_EMBEDDINGS:

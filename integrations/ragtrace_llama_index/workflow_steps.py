@@ -12,11 +12,8 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.capture.recorder import Recorder
-from ragtrace.capture.request import Run
+from ragtrace.capture.request import SEARCHES, Run
 from ragtrace_llama_index import conversion
-
-_REPORT_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK})
-"""Operations whose own results are documents: what passes inside them is not yet what they return."""
 
 
 @dataclass(slots=True)
@@ -72,7 +69,8 @@ def leave(run: Run, result: Any) -> None:
         _note_question(run, result)
     elif conversion.has_base(result, "AgentOutput") and run.operation == semconv.OP_AGENT and run.parent is not None:
         run.answer = conversion.answer_of(result)
-    documents = [] if run.operation in _REPORT_DOCUMENTS else conversion.documents_within(result)
+    # What passes inside a search is not yet what it returns.
+    documents = [] if run.operation in SEARCHES else conversion.documents_within(result)
     if documents:
         run.request.passed.append((len(run.request.model_calls), documents))
 

@@ -255,9 +255,7 @@ def _document(context: Any, rank: int) -> Document:
         )
     score, metadata = context.get("score"), context.get("metadata")
     return Document(
-        str(context.get("id", rank)),
-        content,
-        float(score) if isinstance(score, (int, float)) else None,
+        str(context.get("id", rank)), content, float(score) if isinstance(score, (int, float)) else None,
         metadata if isinstance(metadata, dict) else {},
         source if (source := context.get("source")) in ("tool", "prompt") else "",
-    )
+    )  # fmt: skip

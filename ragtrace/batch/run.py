@@ -80,16 +80,15 @@ def evaluate(
     out: Path | IO[str],
     *,
     keep: bool = False,
-    errors: IO[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Write one line `{"id", "scores": {name: {value, label, explanation, error}}}` for each usable row, in order.
 
     If `out` is a path, finished rows are saved next to it in `OUT.part` until all are done: the same call after a kill
     continues there. The judge's replies are saved in `OUT.judge`, so that none is paid twice. Columns that are not
-    used, evaluators that do not run for lack of an input, and errors of unusable lines are printed to `errors`, by
-    default standard error; with `plan.strict` the first unusable line raises DataError. `keep`
-    returns all rows with their scores. `progress` is called with the number of rows of each finished batch.
+    used, evaluators that do not run for lack of an input, and errors of unusable lines are printed to standard
+    error; with `plan.strict` the first unusable line raises DataError. `keep` returns all rows with their scores.
+    `progress` is called with the number of rows of each finished batch.
 
     Raises SettingError for an unknown evaluator or a judge that is not usable, and DataError for a file without rows,
     before any row is evaluated.
@@ -105,7 +104,7 @@ def evaluate(
         raise DataError(f"{plan.path} has no rows: expected at least one line with query, contexts or answer")
     rows = [item for item in head if isinstance(item, Row)]
     for note in notes(names, rows, unused):
-        print(f"ragtrace eval: {note}", file=errors or sys.stderr)
+        print(f"ragtrace eval: {note}", file=sys.stderr)
     if not names:
         names = tuple(dict.fromkeys((*suitable(rows), *plan.required)))
         checks = tuple(plugins.load_all(names))
@@ -117,7 +116,7 @@ def evaluate(
             settings = prepare_judge(settings, target, parallel, stack)
         checkpoint = None if target is None else _checkpoint(plan, names, settings, target)
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
-        writer = _Writer(stream, errors or sys.stderr, [c.name for c in checks], strict=plan.strict, keep=keep)
+        writer = _Writer(stream, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
         for batch in resumed_batches(chain(head, items), checkpoint, lambda rest: score_batches(rest, workers)):
             writer.write(batch)
@@ -135,8 +134,8 @@ def evaluate(
 class _Writer:
     """Writes the scores of each row, and prints the errors of unusable lines."""
 
-    def __init__(self, out: IO[str], error_out: IO[str], names: Sequence[str], *, strict: bool, keep: bool) -> None:
-        self._out, self._error_out, self._strict, self._keep = out, error_out, strict, keep
+    def __init__(self, out: IO[str], names: Sequence[str], *, strict: bool, keep: bool) -> None:
+        self._out, self._strict, self._keep = out, strict, keep
         self.figures = RunFigures(names)
         self.lines: list[ScoredRow] = []
         self.errors: list[DataError] = []
@@ -149,7 +148,7 @@ class _Writer:
                 if self._strict:
                     raise item
                 self.errors.append(item)
-                print(f"ragtrace eval: {item}", file=self._error_out)
+                print(f"ragtrace eval: {item}", file=sys.stderr)
                 continue
             self.done += 1
             if item.row.perturbation is None:

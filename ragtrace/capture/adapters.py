@@ -122,7 +122,5 @@ def warn_of_other(framework: str, other: str) -> None:
     _log.warning(
         "ragtrace does not trace %s, because %s already traces it and every call would be recorded twice. "
         "ragtrace.init evaluates the spans of the other one. "
-        "To let ragtrace trace, disable the other one with OTEL_PYTHON_DISABLED_INSTRUMENTATIONS.",
-        framework,
-        other,
-    )
+        "To let ragtrace trace, disable the other one with OTEL_PYTHON_DISABLED_INSTRUMENTATIONS.", framework, other,
+    )  # fmt: skip

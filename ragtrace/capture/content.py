@@ -17,11 +17,9 @@ from ragtrace.text.sanitizer import Sanitizer
 _log = logging.getLogger(__name__)
 _VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _MODES = {
-    "NO_CONTENT": (False, False),
-    "SPAN_ONLY": (True, False),
-    "EVENT_ONLY": (False, True),
-    "SPAN_AND_EVENT": (True, True),
-}
+    "NO_CONTENT": (False, False), "SPAN_ONLY": (True, False),
+    "EVENT_ONLY": (False, True), "SPAN_AND_EVENT": (True, True),
+}  # fmt: skip
 MAX_DOCUMENTS = 20
 """Documents written out one attribute each: with more, a span's limit of 128 attributes would drop other things."""
 

@@ -10,7 +10,7 @@ from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.fragments import shown_documents
 from ragtrace.capture.model_messages import last_question
-from ragtrace.capture.request import Run
+from ragtrace.capture.request import SEARCHES, Run
 from ragtrace.capture.seen_context import earlier_chunks, in_prompt, seen_besides, with_carried
 from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
@@ -21,14 +21,9 @@ _MAX_STEP_CHARS = 500
 
 
 def trace_of(
-    root: Run,
-    error: BaseException | str | None,
-    cancelled: bool,
-    finished: int,
-    sanitizer: Sanitizer,
-    *,
+    root: Run, error: BaseException | str | None, cancelled: bool, finished: int, sanitizer: Sanitizer, *,
     from_spans: bool = False,
-) -> Trace:
+) -> Trace:  # fmt: skip
     """The trace of a request that is complete. `finished` is in Unix nanoseconds. `sanitizer` prepares the facts that
     become labels of metrics and columns: they leave the process even where content stays. A request that is read
     `from_spans` lists its spans, and is of the service that recorded them where it names no application."""
@@ -132,7 +127,7 @@ def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document])
 def _inside_retrieval(run: Run) -> bool:
     above = run.parent
     while above is not None:
-        if above.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+        if above.operation in SEARCHES:
             return True
         above = above.parent
     return False

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 
 from ragtrace import semconv
-from ragtrace.capture.request import MODEL_CALLS, NO_CONTEXT, Run
+from ragtrace.capture.request import MODEL_CALLS, NO_CONTEXT, SEARCHES, Run
 from ragtrace.records import Document
 
 FRAGMENTS = frozenset({
@@ -24,7 +24,7 @@ FRAGMENTS = frozenset({
     semconv.OP_TOOL, semconv.OP_INGESTION,
 })  # fmt: skip
 """Operations that are no request when nothing is above them."""
-_HOLD_DOCUMENTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_TOOL})
+_HOLD_DOCUMENTS = SEARCHES | {semconv.OP_TOOL}
 _MAX_FRAGMENTS = 8
 """Fragments that a thread or task remembers, the latest."""
 _PROBE = 200

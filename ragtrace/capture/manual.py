@@ -96,11 +96,6 @@ class ManualRequest:
             run.query = _text(self._question)
 
     @property
-    def _open_run(self) -> Run | None:
-        """What is said after the block belongs to no request."""
-        return self._run if self._token is not None else None
-
-    @property
     def trace_id(self) -> str:
         """The request's trace id, for `ragtrace.feedback` and `ragtrace.score`: 32 hexadecimal digits. Empty where
         nothing is recorded."""
@@ -119,8 +114,8 @@ class ManualRequest:
         of ragtrace or LangChain, and LlamaIndex nodes. They replace what retrievers inside the request returned: what
         was reranked or filtered by hand is what counts. An empty list says that nothing was there.
         """
-        recorder, run = self._recorder, self._open_run
-        if recorder is None or run is None:
+        recorder, run = self._recorder, self._run
+        if recorder is None or run is None or self._token is None:  # after the block it belongs to no request
             return
         try:
             _record_documents(recorder, run, documents)
@@ -130,7 +125,7 @@ class ManualRequest:
     def used(self, tool: object, result: object, arguments: object = None) -> None:
         """Add what a tool returned to the model: the answer may rest on it, and reviewers see it."""
         recorder = self._recorder
-        if recorder is None or self._open_run is None:
+        if recorder is None or self._token is None:
             return
         try:
             now = time.time_ns()
@@ -148,8 +143,8 @@ class ManualRequest:
         `output_tokens`. `usage` and `model` are left out where the model call has a span: by a framework, or by
         `@ragtrace.generation`.
         """
-        recorder, run = self._recorder, self._open_run
-        if recorder is None or run is None:
+        recorder, run = self._recorder, self._run
+        if recorder is None or run is None or self._token is None:  # after the block it belongs to no request
             return
         try:
             run.answer = _text(text)
@@ -160,14 +155,9 @@ class ManualRequest:
 
 
 def request(
-    question: object = None,
-    *,
-    name: str = "request",
-    session_id: object = None,
-    user_id: object = None,
-    tags: Iterable[str] = (),
-    metadata: Mapping[str, object] | None = None,
-) -> ManualRequest:
+    question: object = None, *, name: str = "request", session_id: object = None, user_id: object = None,
+    tags: Iterable[str] = (), metadata: Mapping[str, object] | None = None,
+) -> ManualRequest:  # fmt: skip
     """Record a request by hand; see docs/by-hand.md. What frameworks and `@ragtrace.retriever`, `@ragtrace.generation`
     and `@ragtrace.tool` record inside it belongs to it: it counts once, and is evaluated once.
 

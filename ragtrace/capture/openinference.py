@@ -10,7 +10,7 @@ from ragtrace import semconv
 from ragtrace.capture.content import MAX_DOCUMENTS, Attributes, ContentPolicy, document_attributes, mime_type
 from ragtrace.capture.provider_replies import OI_COUNTS
 from ragtrace.capture.providers import openinference_provider
-from ragtrace.capture.request import MODEL_CALLS, Run
+from ragtrace.capture.request import MODEL_CALLS, SEARCHES, Run
 from ragtrace.text.sanitizer import dumps
 
 _MAX_FLAT = {semconv.OI_INPUT_MESSAGES: 56, semconv.OI_OUTPUT_MESSAGES: 24}
@@ -25,7 +25,6 @@ _NAMES = {
     semconv.TOOL_DESCRIPTION: semconv.OI_TOOL_DESCRIPTION, semconv.CONVERSATION_ID: semconv.OI_SESSION,
     semconv.PROMPT_VERSION: semconv.OI_PROMPT_VERSION,
 }  # fmt: skip
-_SEARCHES = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
 _MODEL = {semconv.OP_EMBEDDINGS: semconv.OI_EMBEDDING_MODEL, semconv.OP_RERANK: semconv.OI_RERANK_MODEL}
 
 
@@ -104,7 +103,7 @@ def _content(capture: ContentPolicy, run: Run, standard: Mapping[str, Any], answ
         return _embeddings(capture, run, standard)
     if run.operation == semconv.OP_RERANK and run.query:
         attributes[semconv.OI_RERANK_QUERY] = capture.text(run.query)
-    rows = standard.get(semconv.RETRIEVAL_DOCUMENTS) if run.operation in _SEARCHES else None
+    rows = standard.get(semconv.RETRIEVAL_DOCUMENTS) if run.operation in SEARCHES else None
     if rows is not None:
         # A text is called `page_content`, as LangChain calls it: MLflow draws documents only under this name.
         items = [{"page_content" if key == "content" else key: row[key] for key in row} for row in json.loads(rows)]

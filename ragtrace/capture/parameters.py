@@ -12,17 +12,15 @@ from ragtrace.capture.adapters import number
 from ragtrace.capture.content import Attributes
 
 _NAMES = {
-    semconv.REQUEST_TEMPERATURE: "temperature",
-    semconv.REQUEST_TOP_P: "top_p topP p",
-    semconv.REQUEST_TOP_K: "top_k topK k",
+    semconv.REQUEST_TEMPERATURE: "temperature", semconv.REQUEST_TOP_P: "top_p topP p",
+    semconv.REQUEST_TOP_K: "top_k topK k", semconv.REQUEST_SEED: "seed random_seed",
     semconv.REQUEST_FREQUENCY_PENALTY: "frequency_penalty frequencyPenalty",
     semconv.REQUEST_PRESENCE_PENALTY: "presence_penalty presencePenalty",
     semconv.REQUEST_MAX_TOKENS: "max_tokens max_completion_tokens max_output_tokens max_tokens_to_sample "
     "max_new_tokens maxTokens num_predict",
-    semconv.REQUEST_SEED: "seed random_seed",
     semconv.REQUEST_CHOICES: "n candidate_count num_generations num_completions",
     semconv.REQUEST_STOP: "stop stop_sequences stopSequences stop_words",
-}
+}  # fmt: skip
 _ATTRIBUTES = {name: attribute for attribute, names in _NAMES.items() for name in names.split()}
 """OpenTelemetry's attribute by the names in all providers' requests."""
 _WORDS = (

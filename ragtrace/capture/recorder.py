@@ -30,7 +30,7 @@ from ragtrace.capture.context_values import Provenance, describe
 from ragtrace.capture.failures import failures
 from ragtrace.capture.finish import complete, trace_of
 from ragtrace.capture.fragments import FRAGMENTS, is_request, note, release
-from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, Request, Run, agent_of
+from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, SEARCHES, Request, Run, agent_of
 from ragtrace.capture.span_writer import redact_written
 from ragtrace.errors import log_failure
 from ragtrace.records import Trace
@@ -79,8 +79,7 @@ class Recorder:
     """Turns framework runs into spans and finished requests into Traces. Thread-safe; keys must be unique."""
 
     def __init__(
-        self,
-        tracer_provider: otel.TracerProvider | None = None, *, capture: ContentPolicy | None = None,
+        self, tracer_provider: otel.TracerProvider | None = None, *, capture: ContentPolicy | None = None,
         consumer: Consumer | None = None, scope: str = "ragtrace", logger_provider: Any = None,
     ) -> None:  # fmt: skip
         """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
@@ -101,12 +100,7 @@ class Recorder:
     # --- starts ----------------------------------------------------------------------------------
 
     def start(
-        self,
-        key: Hashable,
-        parent: Hashable | None,
-        operation: str,
-        name: str,
-        *,
+        self, key: Hashable, parent: Hashable | None, operation: str, name: str, *,
         target: str | None = None, started: int | None = None, session: str | None = None, user: str | None = None,
         tags: Sequence[str] = (), metadata: Mapping[str, object] | None = None, owner: object = None,
     ) -> Run | None:  # fmt: skip
@@ -166,7 +160,7 @@ class Recorder:
         tables = request.tables
         if not tables or (tables[0] is not self._runs and not any(table is self._runs for table in tables)):
             tables.append(self._runs)
-        if operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+        if operation in SEARCHES:
             request.retrieved.append(run)
         elif operation in MODEL_CALLS:
             request.model_calls.append(run)
@@ -228,13 +222,9 @@ class Recorder:
     # --- ends ------------------------------------------------------------------------------------
 
     def end(
-        self,
-        key: Hashable,
-        *,
-        error: BaseException | str | None = None,
-        cancelled: bool = False,
+        self, key: Hashable, *, error: BaseException | str | None = None, cancelled: bool = False,
         finished: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """End a run. The end of a root ends all that is open below it and hands the trace on.
 
         `cancelled` says that the consumer walked away, which is not an error. An unknown key is ignored: its request

@@ -16,6 +16,8 @@ from ragtrace.capture.model_messages import ModelMessage, PromptTemplate, ToolDe
 from ragtrace.records import Document
 
 MODEL_CALLS = frozenset({semconv.OP_CHAT, semconv.OP_TEXT})
+SEARCHES = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK})
+"""Operations whose results are documents."""
 MAX_STEPS = 200
 """Tool calls of a request that its trace lists."""
 

@@ -126,11 +126,15 @@ def redact_written(span: Span, title: str, sanitizer: Any) -> None:
         span.update_name(sanitizer.text(name, NAME_LENGTH))
 
 
-def _redacted(item: Any, sanitizer: Any) -> BoundedAttributes:
-    """The attributes of an event or a link, redacted."""
-    copy = BoundedAttributes(attributes=sanitizer.attributes(item.attributes or {}), immutable=True)
-    copy.dropped = getattr(item.attributes, "dropped", 0)
+def attributes_for(item: Any, attributes: Any, length: int | None = None) -> BoundedAttributes:
+    """Attributes in the place of those of a span, an event or a link, with the number that was dropped of these."""
+    copy = BoundedAttributes(attributes=attributes, immutable=True, max_value_len=length)
+    copy.dropped = getattr(item, "dropped_attributes", 0)
     return copy
+
+
+def _redacted(item: Any, sanitizer: Any) -> BoundedAttributes:
+    return attributes_for(item, sanitizer.attributes(item.attributes or {}))
 
 
 def _replace(items: Any, redacted: Callable[[Any], Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import os
 from pathlib import Path
@@ -247,11 +246,10 @@ def test_bad_lines_are_named_and_the_rest_is_kept(
         '{"id": 6, "scores": {"e": {"value": NaN}}}',
     ]  # fmt: skip
     path = _lines(tmp_path / "x.jsonl", [SCORES[0], *bad, SCORES[1]])
-    said = io.StringIO()
-    found = ingest(path, store, errors=said)
+    found = ingest(path, store)
     assert found.done == 2
     assert [int(str(e).partition("line ")[2].partition(":")[0]) for e in found.errors] == list(range(2, 12))
-    assert len(said.getvalue().splitlines()) == 10
+    assert len(capsys.readouterr().err.splitlines()) == 10
     with pytest.raises(DataError, match="cannot be read"):
         ingest(tmp_path / "nothing", store)
     if store.sqlite:

@@ -23,7 +23,7 @@ from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.finish import complete, trace_of
 from ragtrace.capture.model_messages import ModelMessage
-from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, Request, Run
+from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, SEARCHES, Request, Run
 from ragtrace.capture.spans import dialects, origins
 from ragtrace.capture.spans.duplicates import Duplicates
 from ragtrace.capture.spans.message_dialects import prompt_of
@@ -33,8 +33,7 @@ from ragtrace.records import Trace, has_text
 from ragtrace.text.sanitizer import Sanitizer
 
 CONTAINERS = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT, dialects.TASK})
-_PARTS = frozenset({semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_EMBEDDINGS, semconv.OP_TOOL, *MODEL_CALLS})
-_RETRIEVALS = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
+_PARTS = frozenset({*SEARCHES, semconv.OP_EMBEDDINGS, semconv.OP_TOOL, *MODEL_CALLS})
 _ENTRIES = ("SERVER", "CONSUMER")
 _MAX_DEPTH = 1_000
 _MINUTE = 60 * 10**9
@@ -207,13 +206,13 @@ def _requests_below(anchor: Node | None, containers: Sequence[Node], parts: Sequ
 
 
 def _has_texts(facts: SpanFacts) -> bool:
-    return facts.operation in _RETRIEVALS and has_text(facts.documents or ())
+    return facts.operation in SEARCHES and has_text(facts.documents or ())
 
 
 def _is_fragment(node: Node) -> bool:
     """Whether a workflow is only a parser, a template or an indexing job that the application calls by itself."""
     operations = {each.operation for each in node.below()} - {dialects.STEP, dialects.TASK, None}
-    if operations & {*MODEL_CALLS, semconv.OP_RETRIEVAL, semconv.OP_RERANK, semconv.OP_TOOL, semconv.OP_AGENT}:
+    if operations & {*MODEL_CALLS, *SEARCHES, semconv.OP_TOOL, semconv.OP_AGENT}:
         return False
     if semconv.OP_EMBEDDINGS in operations:
         return True
@@ -279,12 +278,12 @@ def _add(node: Node, state: Request, runs: dict[int, Run], root: Run) -> None:
             return
         if facts.is_empty and not any(n.operation in MODEL_CALLS for n in node.below()):
             return
-    if facts.operation in (semconv.OP_RETRIEVAL, semconv.OP_EMBEDDINGS, semconv.OP_RERANK) and _is_twin(node):
+    if facts.operation in {*SEARCHES, semconv.OP_EMBEDDINGS} and _is_twin(node):
         if above.documents is None:
             above.documents = facts.documents
         return
     run = runs[id(node)] = _run(node, facts, state, above)
-    if facts.operation in (semconv.OP_RETRIEVAL, semconv.OP_RERANK):
+    if facts.operation in SEARCHES:
         state.retrieved.append(run)
     elif facts.operation in MODEL_CALLS:
         state.model_calls.append(run)

@@ -85,13 +85,9 @@ class SpanCollector:
     """Takes the starts and ends of spans; calls `deliver` with each request, in a thread of its own."""
 
     def __init__(
-        self,
-        deliver: Callable[[SpanKey, Trace | None], None],
-        *,
-        reads: Callable[[str], bool] = lambda _scope: True,
-        limits: CollectorLimits | None = None,
-        sanitizer: Sanitizer | None = None,
-    ) -> None:
+        self, deliver: Callable[[SpanKey, Trace | None], None], *, reads: Callable[[str], bool] = lambda _scope: True,
+        limits: CollectorLimits | None = None, sanitizer: Sanitizer | None = None,
+    ) -> None:  # fmt: skip
         """`deliver` gets the key of each span that `end` announced as a possible request, with its trace or, where it
         turned out to be none, with None. `reads` says whether spans of an instrumentation scope are read."""
         self._deliver = deliver

@@ -10,7 +10,7 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.capture.adapters import content_id
 from ragtrace.capture.providers import provider_name
-from ragtrace.capture.request import MODEL_CALLS
+from ragtrace.capture.request import MODEL_CALLS, SEARCHES
 from ragtrace.capture.spans import dialects, texts
 from ragtrace.capture.spans.message_dialects import MESSAGE_READERS, mlflow_reply, plain_messages
 from ragtrace.capture.spans.span_record import SpanRecord
@@ -18,7 +18,6 @@ from ragtrace.records import Document
 from ragtrace.text.sanitizer import dumps
 
 _MAX_DOCUMENTS = 1_000
-_RETRIEVALS = (semconv.OP_RETRIEVAL, semconv.OP_RERANK)
 
 
 @dataclass(slots=True)
@@ -99,7 +98,7 @@ def facts_of(record: SpanRecord) -> SpanFacts | None:
     facts = SpanFacts(operation, _name(record))
     if operation in MODEL_CALLS:
         _read_model_call(facts, record)
-    elif operation in _RETRIEVALS:
+    elif operation in SEARCHES:
         _read_retrieval(facts, attributes)
     elif operation == semconv.OP_TOOL:
         _read_tool(facts, attributes)
@@ -126,12 +125,9 @@ def _read_tool(facts: SpanFacts, attributes: Mapping[str, Any]) -> None:
 
 def _input(attributes: Mapping[str, Any]) -> Any:
     names = (
-        semconv.OI_INPUT,
-        dialects.LANGFUSE_INPUT,
-        dialects.TRACELOOP_INPUT,
-        dialects.VERCEL_INPUT,
+        semconv.OI_INPUT, dialects.LANGFUSE_INPUT, dialects.TRACELOOP_INPUT, dialects.VERCEL_INPUT,
         dialects.SPRING_INPUT,
-    )
+    )  # fmt: skip
     return texts.first_value(attributes, names) or texts.from_json(attributes.get(dialects.MLFLOW_INPUT))
 
 

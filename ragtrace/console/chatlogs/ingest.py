@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from ragtrace import plugins
 from ragtrace.base.readers import records
@@ -48,8 +48,6 @@ def ingest(
     *,
     data: Path | None = None,
     app: str = "",
-    errors: IO[str] | None = None,
-    now: float | None = None,
 ) -> IngestResult:
     """Stores the lines of a file: objects with `id` and `scores` (`{name: {value, label, explanation, error}}`, with
     optional `version`, `method`, `cause`, `failures` and `evidence`), and optional fields of the request: `query`,
@@ -59,10 +57,9 @@ def ingest(
 
     A line without a `trace_id` (32 hexadecimal digits) gets one that is derived from application, model and id, so
     storing a file twice adds nothing. `app` is the application of lines without one. Unusable lines are reported on
-    `errors`, by default standard error; the others are stored. Raises DataError if a file cannot be read, StoreError as
-    the store does.
+    standard error; the others are stored. Raises DataError if a file cannot be read, StoreError as the store does.
     """
-    lines = _Lines(path, data, app, time.time() if now is None else now, errors)
+    lines = _Lines(path, data, app)
     checks: dict[str, Evaluator] = {}
     done = new = 0
     with _readable(path):
@@ -85,9 +82,8 @@ def _readable(path: Path) -> Iterator[None]:
 class _Lines:
     """Reads the lines of a file as evaluations, and collects the errors of the others."""
 
-    def __init__(self, path: Path, data: Path | None, app: str, now: float, out: IO[str] | None) -> None:
-        self._path, self._data, self._app, self._now = path, data, app, now
-        self._out = out or sys.stderr
+    def __init__(self, path: Path, data: Path | None, app: str) -> None:
+        self._path, self._data, self._app, self._now = path, data, app, time.time()
         self.errors: list[DataError] = []
         self._texts: dict[str, Mapping[str, Any]] = {}
         """The lines of the scored file, by the JSON of their ids."""
@@ -102,7 +98,7 @@ class _Lines:
 
     def _report(self, path: Path, number: int, problem: object) -> None:
         self.errors.append(DataError(f"{path}, line {number}: {problem}"))
-        print(f"ragtrace ingest: {self.errors[-1]}", file=self._out)
+        print(f"ragtrace ingest: {self.errors[-1]}", file=sys.stderr)
 
     def evaluations(self) -> Iterator[Evaluation]:
         for number, fields in records(self._path):
