@@ -132,3 +132,13 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RAGTRACE_SAMPLE", "2")
     assert main(["doctor"]) == 2
     assert "RAGTRACE_SAMPLE is '2'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["store", "spans_file", "phoenix_url", "redact"])
+def test_doctor_says_what_init_would_refuse(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """A folder that is not there, an address without a scheme, a key that is missing."""
+    value = {"phoenix_url": "localhost:6006", "redact": "hash"}.get(name, "/nowhere/x.db")
+    monkeypatch.setenv(f"RAGTRACE_{name.upper()}", value)
+    assert main(["doctor", "--json"]) == 2
+    wrong = [found["what"] for found in json.loads(capsys.readouterr().out) if found["state"] == "wrong"]
+    assert wrong == ["backends" if name == "phoenix_url" else name]

@@ -6,15 +6,20 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from ragtrace import calibrations
 from ragtrace.errors import RagtraceError, SettingError, is_installed
+from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.live import requirements
 from ragtrace.live.telemetry_setup import DEFAULT_NAMES
 from ragtrace.settings import Settings, evaluator_shares, load
 from ragtrace.settings.value_forms import is_server
+from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_backends.deliveries import open_deliveries
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ def _settings() -> Iterator[Finding]:
         absent := requirements.missing(checks, settings)
     ):  # those of the default suite step back
         yield Finding("evaluators", "wrong", requirements.explain(absent))
+    yield from _refusals(settings)
     yield _endpoint(settings)
     if is_server(settings.judge_ledger) and not settings.judge_ledger.startswith("unix:"):
         yield _shared_budget(settings)
@@ -120,6 +126,24 @@ def _settings() -> Iterator[Finding]:
         yield _broker(address)
     if settings.transport_keys or settings.transport_privacy != "inline":
         yield _transport_keys(settings)
+
+
+def _refusals(settings: Settings) -> Iterator[Finding]:
+    """What `init` would refuse. Makes no file: it would belong to whoever asks."""
+    for name in ("spans_file", "report_file", "judge_store", "store"):
+        place = getattr(settings, name).removeprefix("sqlite:///")
+        path = Path(place)
+        if place and "://" not in place and not os.access(path if path.exists() else path.parent, os.W_OK):
+            yield Finding(name, "wrong", f"{path} cannot be written; its folder must be there")
+    checks: dict[str, Callable[[], object]] = {
+        "redact": lambda: redact_texts(settings, None), "backends": lambda: open_deliveries(settings, Sanitizer()),
+        "calibration_file": lambda: settings.calibration_file and calibrations.File(settings.calibration_file),
+    }  # fmt: skip
+    for name, check in checks.items():
+        try:
+            check()
+        except RagtraceError as error:
+            yield Finding(name, "wrong", str(error))
 
 
 def _broker(address: str) -> Finding:
@@ -173,11 +197,8 @@ def _endpoint(settings: Settings) -> Finding:
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
             return Finding("OTLP endpoint", "ok", f"{parts.hostname}:{port} accepts connections")
     except (OSError, ValueError) as error:
-        return Finding(
-            "OTLP endpoint",
-            "wrong",
-            f"{endpoint.rpartition('@')[2]} does not answer ({error}); start the collector or correct the endpoint",
-        )
+        why = f"does not answer ({error}); start the collector or correct the endpoint"
+        return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} {why}")
 
 
 def _shared_budget(settings: Settings) -> Finding:

@@ -547,8 +547,11 @@ def test_settings_of_sign_in_are_whole_or_absent() -> None:
             load_oidc({**whole, name + key: value})
     with pytest.raises(SettingError):
         load_console({"unmasked_roles": "admin,root"}, {})
-    with pytest.raises(SettingError, match="url is no address"):
-        load_console({"url": "https://[logs"}, {})
+    for key, value in (("url", "https://[logs"), ("url", "logs.example.org"), ("trace_url", "javascript:1")):
+        with pytest.raises(SettingError, match=f"{key} (?:is no address|does not begin)"):
+            load_console({key: value}, {})
+    with pytest.raises(SettingError, match="proxies has 'foo'"):
+        load_console({"proxies": ("10.0.0.0/8", "foo")}, {})
 
 
 def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> None:

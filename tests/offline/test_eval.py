@@ -365,6 +365,16 @@ def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "faithfulness: 4 of 6 rows of small pass, fewer than 67 %" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("targets", [{"--out": "in"}, {"--junit": "in"}, {"--out": "x", "--junit": "x"}])
+def test_no_file_is_written_over(targets: dict[str, str], tmp_path: Path) -> None:
+    """Neither the data set nor what the command writes itself."""
+    path = jsonl(tmp_path / "in", ROWS)
+    before = path.read_bytes()
+    assert main(["eval", str(path), *(str(o) for k, v in targets.items() for o in (k, tmp_path / v))]) == 2
+    assert main(["rescore", str(path), "--out", str(path)]) == 2
+    assert path.read_bytes() == before
+
+
 def test_a_gate_of_an_evaluator_that_is_not_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An evaluator that only --fail-under names is evaluated, beside those that are named and those of `auto`."""
     path = jsonl(tmp_path / "in.jsonl", ROWS)

@@ -174,6 +174,12 @@ def test_an_exception_that_would_end_a_thread_costs_one_score(
     assert [e.scores[0].error for e in capture.evaluations if e.trace.trace_id == 5] == [error.__name__]
 
 
+def test_an_interrupt_of_a_person_ends_a_run() -> None:
+    """In the main thread Ctrl-C is no verdict."""
+    with pytest.raises(KeyboardInterrupt):
+        run(evaluator(name="check")(_raising(KeyboardInterrupt)), [make_trace()])
+
+
 @pytest.mark.parametrize("error", [OSError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 def test_a_broken_sink_breaks_no_other(
     make: Make, error: type[BaseException], caplog: pytest.LogCaptureFixture

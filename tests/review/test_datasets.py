@@ -131,6 +131,8 @@ def test_a_place_that_cannot_be_written(reviewed: Store, tmp_path: Path) -> None
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(DataError, match="cannot be written"):
         export(reviewed, tmp_path / "file" / "out.jsonl")
+    with pytest.raises(DataError, match="a form that is not written"):
+        export(reviewed, tmp_path / "out.csv")
 
 
 @pytest.fixture
@@ -231,6 +233,8 @@ def test_labels_from_a_table(bare: tuple[Store, list[str]], tmp_path: Path) -> N
     found = import_labels(store, path, now=NOW)
     assert found.labels == 1
     assert "line 3: the line has 2 columns" in str(found.errors[0])
+    path.write_text(f"trace_id;evaluator;label\n{hexes[2]};good;1\n", "utf-8")  # as Excel writes it
+    assert import_labels(store, path, now=NOW).labels == 1
     tabs = tmp_path / "labels.tsv"
     tabs.write_text(f"label\ttrace_id\tevaluator\nfail\t{hexes[1]}\tgood\n", "utf-8")
     assert import_labels(store, tabs, now=NOW).labels == 1

@@ -13,7 +13,7 @@ from ragtrace.console.chatlogs.key_change import rekey
 from ragtrace.console.chatlogs.retention import Retention, delete_user, prune
 from ragtrace.console.chatlogs.schema import items, users
 from ragtrace.console.chatlogs.store import Store, open_store
-from ragtrace.console.chatlogs.store_types import Filter
+from ragtrace.console.chatlogs.store_types import Filter, Task
 from ragtrace.console.review import named_queues, queue
 from ragtrace.console.review.dataset_export import Options, reviewed_rows
 from ragtrace.console.review.policy import Policy
@@ -53,6 +53,9 @@ def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
     assert (made.waiting, made.assignees) == (10, ("anna",))
     assert [queue.count_waiting(store, user, NOW) for user in (anna, ben)] == [20, 10]
     assert set(_apps(store, ben)) == {"desk"}
+    (item, *_) = [i for i in queued(store) if i.state == "open"]
+    submit(store, Task(item.id, item.trace, item.trace_id, "", 0.0), review(item.trace_id), ben, NOW)  # uninvited
+    assert named_queues.find(store, "shop").waiting == 10
     assert _apps(store, anna, "shop") == ["shop"] * 10
     fill_store(store, [0.5] * 5, stored=NOW + 4_000, seed=1)
     fill(store, ALL, NOW + 8_000)

@@ -72,6 +72,7 @@ _BODIES: dict[str, tuple[bytes, str, str, int]] = {
     "50 MB": (bytes(50_000_000), PROTOBUF, "", 413),
     "another coding": (_GOOD, PROTOBUF, "br", 415),
     "another type": (_GOOD, "text/plain", "", 415),
+    "a page of a browser": (_GOOD, PROTOBUF, "", 403),
     "no JSON": (b"{", _JSON, "", 400),
     "a list": (b"[]", _JSON, "", 400),
     "deep JSON": (b"[" * 100_000, _JSON, "", 400),
@@ -88,6 +89,7 @@ def test_a_bad_body_is_refused(name: str, run: Running) -> None:
     before = run.worker.stats()
     connection = http.client.HTTPConnection("127.0.0.1", run.worker.http_port or 0, timeout=60)
     headers = {"Content-Type": kind, "Content-Encoding": coding, "Content-Length": str(len(body))}
+    headers.update({"Origin": "https://evil.example"} if "browser" in name else {})
     connection.request("POST", "/v1/traces", body if len(body) < _LIMIT else b"", headers)
     answer = connection.getresponse()
     text = answer.read()
