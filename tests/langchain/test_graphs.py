@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -344,42 +345,36 @@ def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config:
     assert questions == ["Ada.", "Bob.", "Ada.", "Bob.", "Cyd.", "Dan.", "Eve.", "Fay.", "Fay."]
 
 
-@pytest.mark.parametrize("thread", ["one", "other"])
-def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, handler: Any, config: Any, thread: str) -> None:
-    """So does the request, whatever is shown to the person; the next one has the first question."""
-    config["configurable"] = {"thread_id": f"by hand {thread}"}
-    graph, turns = asking_graph("Send it?"), [{"question": "Write to Ada."}, Command(resume="yes")]
+@pytest.fixture
+def by_hand(handler: Any) -> Iterator[None]:
     manual.set_recorder(handler.recorder)
-    try:
-        for turn, said in zip(turns, ("Write to Ada.", "yes"), strict=True):
-            with ragtrace.request(said, session_id=None if thread == "one" else "s1") as request:
-                state = graph.invoke(turn, config)
-                request.answered(state.get("answer", "A colleague looks at it."))
-        with ragtrace.request("Write to Bob.") as request:  # and both in one
-            graph.invoke({"question": "Write to Bob."}, config)
-            request.answered(graph.invoke(Command(resume="no"), config)["answer"])
-    finally:
-        manual.set_recorder(None)
-    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
-        ("Write to Ada.", "", True),
-        ("Write to Ada.", "sent: yes", False),
-        ("Write to Bob.", "sent: no", False),
+    yield
+    manual.set_recorder(None)
+
+
+@pytest.mark.usefixtures("by_hand")
+@pytest.mark.parametrize("session", [None, "s1"])
+def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, config: Any, session: str | None) -> None:
+    """So does the request, whatever is shown to the person; the next one has the first question."""
+    config["configurable"] = {"thread_id": f"by hand {session}"}
+    graph = asking_graph("Send it?")
+    for said, turn in (("Write to Ada.", {"question": "Write to Ada."}), ("yes", Command(resume="yes"))):
+        with ragtrace.request(said, session_id=session) as request:
+            request.answered(graph.invoke(turn, config).get("answer", "A colleague looks at it."))
+    with ragtrace.request("Write to Bob.") as request:  # and both in one
+        graph.invoke({"question": "Write to Bob."}, config)
+        request.answered(graph.invoke(Command(resume="no"), config)["answer"])
+    with ragtrace.request("Write to Cyd.") as request:  # an application that goes on beside the graph has answered
+        graph.invoke({"question": "Write to Cyd."}, config)
+        request.answered(FakeListChatModel(responses=["Dear Cyd"]).invoke("Write.", config).text)
+    assert [(t.query.removeprefix("Write to "), t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("Ada.", "", True),
+        ("Ada.", "sent: yes", False),
+        ("Bob.", "sent: no", False),
+        ("Cyd.", "Dear Cyd", False),
     ]
     roots = [span for span in recorded.spans if span.parent is None]
-    assert [len(root.links) for root in roots] == [0, 1, 0]
-
-
-def test_an_application_that_goes_on_beside_a_paused_graph(recorded: Recorded, handler: Any, config: Any) -> None:
-    """It has answered: its model has, after the graph asked."""
-    config["configurable"] = {"thread_id": "goes on"}
-    manual.set_recorder(handler.recorder)
-    try:
-        with ragtrace.request("Write to Ada.") as request:
-            asking_graph("Send it?").invoke({"question": "Write to Ada."}, config)
-            request.answered(FakeListChatModel(responses=["Dear Ada"]).invoke("Write.", config).text)
-    finally:
-        manual.set_recorder(None)
-    assert [(t.answer, t.facts.waiting) for t in recorded.traces] == [("Dear Ada", False)]
+    assert [len(root.links) for root in roots] == [0, 1, 0, 0]
 
 
 def test_a_resumption_in_another_process(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:

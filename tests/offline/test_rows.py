@@ -16,6 +16,7 @@ from ragtrace.base.readers import records
 from ragtrace.base.rows import Row, read, row_of
 from ragtrace.errors import DataError
 from ragtrace.records import INPUTS, has_input
+from tests.row_files import rows
 
 PIPELINE = {"ragtrace.live.init", "ragtrace.live.pipeline", "ragtrace.capture.recorder"}
 
@@ -74,23 +75,7 @@ def _contexts(path: Path) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", 'question;answer;contexts\nQ?;A, and b.;["one", "two"]\n'),
-        ("b.csv", "Question,Answer,Retrieved Contexts\nQ?,A.,\"['one', 'two']\"\n"),
-        ("c.jsonl", '{"question": "Q?", "answer": "A.", "contexts": "[\\"one\\", \\"two\\"]"}\n'),
-        ("d.jsonl", '{"question": "Q?", "docs": 1, "documents": [{"page_content": "one"}, {"text": "two"}]}\n'),
-        ("f.csv", "question,answer,contexts\nQ?,A.,\"['one' 'two']\"\n"),
-        ("g.csv", 'question;answer;"contexts, all, of it";contexts\nQ?;A;x;"[\'one\'\n ""two""]"\n'),
-        ("h.tsv", "question, asked, once\tanswer, a, b\tcontexts\nQ?\tA.\t['one', 'two']\n"),
-        ("j.jsonl", '{"question": "Q?", "contexts": [{"node": {"id_": "7", "text": "one"}, "score": 0.5}, "two"]}\n'),
-        ("k.csv", 'sep=;\nquestion;contexts\nQ?;["one", "two"]\n'),
-        ("l.csv", "question|contexts\nQ?|['one', 'two']\n"),
-        ("m.csv", ",question,contexts,,\n0,Q?,\"['one', 'two']\",,\n"),
-        ("i.json", '\n[\n {"question": "Q?", "contexts": ["one", "two"]}\n]\n'),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), rows(__file__, "chunks_are_read_in_the_forms_in_which_tools_write_them"))
 def test_chunks_are_read_in_the_forms_in_which_tools_write_them(tmp_path: Path, name: str, content: str) -> None:
     """Semicolons, names in another case, lists of JSON, Python and numpy in a text, objects of other libraries."""
     path = tmp_path / name

