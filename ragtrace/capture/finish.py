@@ -59,8 +59,7 @@ def complete(root: Run) -> None:
     root.query = root.query or next(filter(None, questions), None)
     if root.answer is None and request.model_calls:
         last = request.model_calls[-1]
-        if root.failure is None or last.chunks:  # what a step said before another one failed answers nobody
-            root.answer = last.answer or "".join(last.chunks) or None
+        root.answer = last.answer or "".join(last.chunks) or None
     if not root.first_chunk:
         root.first_chunk = next((call.first_chunk for call in reversed(request.model_calls) if call.first_chunk), 0)
     if request.sources is None and request.fragments:

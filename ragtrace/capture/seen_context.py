@@ -29,7 +29,7 @@ _MORE = 20
 _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 """A tool's result that is no more than an empty value."""
 NOTHING = "The result is empty."
-"""What stands for it: so the reader knows that there are none."""
+"""What stands for it, because the reader does not know what `[]` says."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 

@@ -129,7 +129,7 @@ def _settings() -> Iterator[Finding]:
 
 
 def _refusals(settings: Settings) -> Iterator[Finding]:
-    """What `init` would refuse. Makes no file: it would belong to whoever asks."""
+    """What `init` would refuse. Makes no file: it would belong to the user who asks."""
     for name in ("spans_file", "report_file", "judge_store", "store"):
         place = getattr(settings, name).removeprefix("sqlite:///")
         path = Path(place)
