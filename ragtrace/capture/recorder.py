@@ -110,7 +110,7 @@ class Recorder:
         `target` follows the operation in the span's name: a model or a source, `name` by default.
         `started` is in Unix nanoseconds, now by default. None where nothing is recorded.
         """
-        if key in self._runs:
+        if isinstance(self._runs.get(key), Run):
             return None  # the same handler was registered twice
         above = self._runs.get(parent) if parent is not None else None
         if above is None:

@@ -45,24 +45,7 @@ ONE = {"claims": [{"claim": "a", "verdict": "good"}]}
 PROMPT = Prompt("p", "1", "Is it?\n\n{answer}", VERDICT)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(ONE),
-        f"```json\n{json.dumps(ONE)}\n```",
-        f"Sure! Here you are:\n{json.dumps(ONE)}\nI hope that helps {{you}}.",
-        '{"claims": [{"claim": "a", "verdict": "good",},],}',
-        "{'claims': [{'claim': 'a', 'verdict': 'good'}]}",
-        '[{"claim": "a", "verdict": "GOOD"}]',
-        f"<think>Is it {{really}} good?</think>{json.dumps(ONE)}",
-        json.dumps({"result": ONE}),
-        json.dumps({**ONE, "extra": 1}),
-        json.dumps([ONE]),
-        json.dumps({"Claims": [{"claim": "a", " VERDICT": "**Good.**"}]}),
-        f"<seed:think>{json.dumps(ONE).replace('good', 'bad')}</seed:think>{json.dumps(ONE)}",
-        f"\u25c1think\u25b7{json.dumps(ONE).replace('good', 'bad')}\u25c1/think\u25b7{json.dumps(ONE)}",
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "what_is_meant_is_read"))
 def test_what_is_meant_is_read(text: str) -> None:
     """Fences, prose, faults of form, a bare array, thoughts, wrappers, extra fields, and names in another case."""
     assert read(text, LIST) == ONE

@@ -746,3 +746,11 @@ def test_work_that_outlives_its_request_is_no_request(recorded: Recorded, config
     asyncio.run(ask())
     assert [(t.query, t.facts.cancelled) for t in recorded.traces] == [("How long?", True)]
     assert len(recorded.spans) == 1
+
+
+def test_a_second_try_under_the_id_of_a_failed_run_is_a_request(recorded: Recorded, config: Any) -> None:
+    divisors, run_id = iter([0, 1]), uuid4()
+    for _ in range(2):
+        with contextlib.suppress(ZeroDivisionError):
+            RunnableLambda(lambda _: str(1 / next(divisors))).invoke("How long?", {**config, "run_id": run_id})
+    assert [(t.error, t.answer) for t in recorded.traces] == [("ZeroDivisionError", ""), (None, "1.0")]
