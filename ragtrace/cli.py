@@ -18,9 +18,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: success · 1: success, but unreadable input was left out, or an evaluator has no value · 2: error · 3: success,
     but a limit of `--fail-under` is missed."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
     terminal.accept_every_character()
-    return terminal.written(lambda: _guarded(arguments))
+    sys.path.append("")  # for evaluators in the working directory, as with `python -m ragtrace`
+    return terminal.written(lambda: _guarded(list(sys.argv[1:] if argv is None else argv)))
 
 
 def _guarded(arguments: list[str]) -> int:

@@ -120,20 +120,10 @@ def evaluator(fn: Callable[..., Any], /) -> Evaluator: ...
 @overload
 def evaluator(
     *,
-    name: str | None = ...,
-    needs: Iterable[str] = ...,
-    version: str = ...,
-    threshold: float | None = ...,
-    direction: Direction = ...,
-    range: tuple[float, float] = ...,
-    method: str = ...,
-    asks_judge: bool = ...,
-    batch: bool = ...,
-    sampler: Sampler | None = ...,
-    timeout: float = ...,
-    retries: int = ...,
-    source: str = ...,
-) -> Callable[[Callable[..., Any]], Evaluator]: ...
+    name: str | None = ..., needs: Iterable[str] = ..., version: str = ..., threshold: float | None = ...,
+    direction: Direction = ..., range: tuple[float, float] = ..., method: str = ..., asks_judge: bool = ...,
+    batch: bool = ..., sampler: Sampler | None = ..., timeout: float = ..., retries: int = ..., source: str = ...,
+) -> Callable[[Callable[..., Any]], Evaluator]: ...  # fmt: skip
 def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make an evaluator of a function; its name and docstring become the evaluator's.
 
@@ -142,7 +132,7 @@ def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     ...     \"\"\"The answer names at least one retrieved document.\"\"\"
     ...     return any(document.id in trace.answer for document in trace.documents)
 
-    Raises SettingError for a name or an input that does not exist.
+    Raises SettingError for a name, an input or a direction that does not exist.
     """
 
     def make(function: Callable[..., Any]) -> Evaluator:
@@ -152,6 +142,8 @@ def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             raise SettingError(f"evaluator name {name!r}: use lower-case letters, digits and underscores")
         if unknown := needs.difference(INPUTS):
             raise SettingError(f"evaluator {name!r} needs {sorted(unknown)}; known inputs are {sorted(INPUTS)}")
+        if (direction := options.get("direction", "higher")) not in ("higher", "lower"):
+            raise SettingError(f"evaluator {name!r} has the direction {direction!r}; give higher or lower")
         description = inspect.getdoc(function) or ""
         return Evaluator(name=name, fn=function, needs=needs, description=description, **options)
 
@@ -279,7 +271,7 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
         ]
     if isinstance(verdict, Score):
         return [_checked(check, verdict)]
-    if isinstance(verdict, bool):
+    if isinstance(verdict, bool) or getattr(getattr(verdict, "dtype", None), "kind", "") == "b":  # numpy's
         return [Score(check.name, value=float(verdict), label="pass" if verdict else "fail")]
     if isinstance(verdict, (int, float)):
         return [_checked(check, Score(check.name, value=float(verdict)))]

@@ -11,6 +11,7 @@ import pytest
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings, describe, evaluator_shares, load, prices
 from ragtrace.settings.section import Section
+from tests.row_files import rows
 
 
 def test_arguments_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
@@ -37,39 +38,11 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("arguments", "environ", "words"),
     [
-        ({"sampel": 0.5}, {}, ("sampel", "did you mean sample")),
-        ({"sample": 1.5}, {}, ("sample is 1.5", "from 0 to 1")),
-        ({"sample": "many"}, {}, ("sample is 'many'", "a number")),
-        ({"queue_items": 2.5}, {}, ("queue_items is 2.5", "whole number")),
+        *rows(__file__, "a_wrong_setting_names_itself_its_value_and_what_is_right"),
         ({"queue_items": float("inf")}, {}, ("queue_items is inf", "whole number")),
         ({"hold_seconds": float("nan")}, {}, ("hold_seconds is nan", "from 0 to 3600")),
         ({"sample": 10**400}, {}, ("sample is", "a number")),
-        ({}, {"RAGTRACE_SAMPLE": "2"}, ("RAGTRACE_SAMPLE is '2'", "from 0 to 1")),
-        ({}, {"RAGTRACE_OPENINFERENCE": "maybe"}, ("RAGTRACE_OPENINFERENCE is 'maybe'", "true or false")),
-        ({}, {"RAGTRACE_SAMPEL": "0.1"}, ("RAGTRACE_SAMPEL", "did you mean sample")),
-        ({"frameworks": "haystack"}, {}, ("frameworks has 'haystack'", "llama_index")),
-        ({"app": 3}, {}, ("app is 3", "a text")),
-        ({"evaluators": ["toxicity=0"]}, {}, ("evaluators has 'toxicity=0'", "share above 0, at most 1")),
-        ({"evaluators": ["toxicity=1.5"]}, {}, ("'toxicity=1.5'", "NAME=SHARE")),
-        ({"evaluators": ["=0.5"]}, {}, ("'=0.5'", "NAME=SHARE")),
-        ({"evaluators": [{"name": "toxicity", "sample": True}]}, {}, ("'sample': True", "sample = SHARE")),
-        ({"evaluators": [{"name": "toxicity", "rate": 0.1}]}, {}, ("'rate': 0.1", "sample = SHARE")),
-        ({"evaluators": [{"sample": 0.1}]}, {}, ("{'sample': 0.1}", "{name = NAME")),
-        ({}, {"RAGTRACE_EVALUATORS": "toxicity=often"}, ("RAGTRACE_EVALUATORS", "'toxicity=often'")),
-        ({"model_prices": ["gpt=1"]}, {}, ("model_prices has 'gpt=1'", "model=INPUT/OUTPUT")),
-        ({"model_prices": ["gpt=1/-2"]}, {}, ("'gpt=1/-2'", "million tokens")),
-        ({"model_prices": ["=1/2"]}, {}, ("'=1/2'", "model=INPUT/OUTPUT")),
-        ({"model_prices": ["a=1/nan"]}, {}, ("'a=1/nan'", "US dollars")),
-        ({}, {"RAGTRACE_MODEL_PRICES": "a=1/2,a=3/4"}, ("RAGTRACE_MODEL_PRICES has 'a' twice", "one price")),
-        ({"otlp_endpoint": "http://[::1:4318"}, {}, ("otlp_endpoint is no address", "http://localhost:4318")),
-        ({"otlp_endpoint": "https://:4318"}, {}, ("otlp_endpoint is no address",)),
-        ({"otlp_endpoint": "collector:port"}, {}, ("otlp_endpoint is no address",)),
-        ({"judge_api_base": "http://h:99999/v1"}, {}, ("judge_api_base is no address",)),
-        ({}, {"RAGTRACE_TRANSPORT": "nats://["}, ("RAGTRACE_TRANSPORT is no address",)),
-        ({"judge_ledger": "redis://["}, {}, ("judge_ledger is no address",)),
         ({"app": "a\0b"}, {}, ("app holds NUL",)),
-        ({"otlp_endpoint": "//["}, {}, ("otlp_endpoint is no address",)),
-        ({"capture_tags": ["plan", ["tier"]]}, {}, ("capture_tags has ['tier']", "a list of texts")),
         ({}, {"RAGTRACE_APP": "caf\udce9"}, ("RAGTRACE_APP holds NUL or bytes that are no UTF-8",)),
     ],
 )

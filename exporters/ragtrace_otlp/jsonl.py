@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -24,18 +24,31 @@ class JsonLinesSpanExporter(SpanExporter):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises SettingError if the file cannot be written."""
-        self._lock = threading.Lock()
+        self._lock, self._path = threading.Lock(), Path(path).absolute()
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(path, "a", encoding="utf-8", opener=private_opener)  # noqa: SIM115 open until shutdown
+            self._file = self._opened()
         except OSError as error:
             raise SettingError(f"spans_file {os.fspath(path)!r} cannot be written: {error}") from error
+
+    def _opened(self) -> TextIO:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return open(self._path, "a", encoding="utf-8", opener=private_opener)
+
+    def _is_gone(self) -> bool:
+        """Whether the file was deleted, or renamed as logrotate does."""
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            return True
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write the spans; FAILURE if the disk does not take them."""
         lines = "".join(json.dumps(finite(span_as_dict(span)), default=str) + "\n" for span in spans)
         try:
             with self._lock:
+                if not self._file.closed and self._is_gone():
+                    self._file.close()
+                    self._file = self._opened()
                 self._file.write(lines)
                 self._file.flush()
         except (OSError, ValueError):

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ragtrace import semconv
-from ragtrace.capture import current
+from ragtrace.capture import current, manual
 from ragtrace.capture.adapters import convert_each, is_cancellation
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.capture.model_messages import ModelMessage, last_question
@@ -75,8 +75,13 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """`tracer_provider` defaults to OpenTelemetry's global one. `capture_content` puts queries, chunks and answers
         on spans: True, False, a mode such as `SPAN_AND_EVENT`, or None for what
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says (no content when unset). `capture` sets more than
-        that. Raises ValueError for an unknown mode.
+        that. Without any of them it is as `ragtrace.init` has it, where that has run. Raises ValueError for an unknown
+        mode.
         """
+        active = manual.active_recorder()
+        arguments = (tracer_provider, capture_content, capture, logger_provider, consumer)
+        if active is not None and all(each is None for each in arguments):
+            tracer_provider, capture, logger_provider = active.provider, active.capture, active.logger_provider
         self._recorder = open_recorder(
             "ragtrace_langchain", tracer_provider=tracer_provider, capture_content=capture_content, capture=capture,
             logger_provider=logger_provider, consumer=consumer,

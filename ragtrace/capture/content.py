@@ -145,7 +145,7 @@ def tag_attributes(
     out = capture.sanitizer
     for key in capture.tags:
         if key in metadata:
-            attributes[semconv.TAG_PREFIX + key] = out.text(metadata[key], 256)
+            attributes[semconv.TAG_PREFIX + key] = out.value_of(key, metadata[key], lambda tag: out.text(tag, 256))
     if out.identify is not None and metadata.get("tenant"):  # with a key alone: the names of tenants are few
         attributes[semconv.TENANT] = out.identifier(metadata["tenant"])
     for name, value in ((semconv.CONVERSATION_ID, session), (semconv.USER_ID, user)):

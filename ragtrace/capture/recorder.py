@@ -85,9 +85,9 @@ class Recorder:
         """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
         that handlers made before `ragtrace.init` evaluate, too."""
         self.capture = capture or ContentPolicy()
-        self._provider = tracer_provider  # kept alive: shared recorders are found by its id
+        self.provider = tracer_provider  # kept alive: shared recorders are found by its id
         self._tracer = otel.get_tracer(scope, __version__, tracer_provider)
-        self._logger_provider = logger_provider
+        self.logger_provider = logger_provider
         self._own_consumer = consumer
         self._runs: dict[Hashable, Run | _Suppressed] = {}
         self._roots: dict[Hashable, Run] = {}
@@ -307,7 +307,7 @@ class Recorder:
         run.span.end(finished)
         if self.capture.events and run.operation in MODEL_CALLS:
             try:
-                emit_inference(self.capture, run, self._logger_provider)
+                emit_inference(self.capture, run, self.logger_provider)
             except Exception:  # noqa: BLE001 as above
                 self.failed("event")
 

@@ -20,8 +20,8 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     for refusals `right_refusal` (nothing fit to answer from) or `wrong_refusal` (there was) ·
     `answered_without_context` · `nothing_retrieved` (by a retrieval) ·
     for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question), `unsupported` ·
-    `irrelevant_context` when the chunks' relevance alone tells · `none` when everything that was checked passed. None
-    where nothing was checked, or where what failed tells no cause.
+    `irrelevant_context` when the chunks' relevance alone tells (not of a grounded answer) · `none` when everything that
+    was checked passed. None where nothing was checked, or where what failed tells no cause.
     """
     usable = {s.name: s for s in scores if s.error is None and s.label != "not_applicable"}
     if not usable:
@@ -42,7 +42,8 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         return "nothing_retrieved"
     if "contradicts_context" in causes:
         return "contradicts_context"
-    if relevance is not None and not fits:
+    is_grounded = any(name in usable and usable[name].label == "pass" for name in ("groundedness", "faithfulness"))
+    if relevance is not None and not fits and not is_grounded:
         return "irrelevant_context"
     if "unsupported" in causes:
         return "unsupported"

@@ -123,6 +123,8 @@ def init(
     checks = _suite(settings)
     with _lock:
         before = running.current()
+        if before is not None and request.equals(before.init_request):
+            return before  # another thread was faster
         if before is not None and before.adopt is not None:
             before.adopt(checks)
             return before
@@ -244,16 +246,13 @@ def _metrics(settings: Settings, checks: Sequence[Evaluator]) -> PrometheusSink 
     from ragtrace_prometheus.watcher import JudgeLimits
 
     return PrometheusSink(
-        app=settings.app,
-        env=settings.env,
-        evaluators=checks,
-        priced=list(prices(settings.model_prices)),
+        app=settings.app, env=settings.env, evaluators=checks, priced=list(prices(settings.model_prices)),
         strata=_strata(settings),
         directory=os.environ.get("PROMETHEUS_MULTIPROC_DIR"),  # as prometheus_client: empty is unset
         judge=JudgeLimits(
             settings.judge_model, settings.judge_budget_hour, settings.judge_budget_day, bool(settings.judge_ledger)
         ),
-    )
+    )  # fmt: skip
 
 
 def _journal(settings: Settings, capture: ContentPolicy, checks: Sequence[Evaluator]) -> Journal | None:

@@ -152,9 +152,9 @@ def record(
 
 
 def _load(evaluators: Sequence[str | Evaluator]) -> list[Evaluator]:
-    from ragtrace import plugins
+    from ragtrace.live.suite import make_suite
 
-    return plugins.load_all(evaluators)
+    return make_suite(Settings(evaluators=tuple(evaluators))) if evaluators else []
 
 
 def _provider(recording: Recording) -> TracerProvider:

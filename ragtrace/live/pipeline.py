@@ -125,7 +125,7 @@ class Pipeline:
     def _reset(self) -> None:
         self._tally = Tally()
         self._loaded = threading.Event()
-        self._notices: deque[_Notice] = deque(maxlen=self.limits.items)
+        self._notices: deque[_Notice] = deque(maxlen=max(20_000, self.limits.items))
         self._breakers = {check.name: Breaker() for check in self._evaluators}
         self._portion = min(_FIRST, self.limits.batch) if self._may_divide else self.limits.batch
         self._runners: dict[int, Runners] = {}  # by thread

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import json
 import logging
 import math
+import re
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -29,6 +31,14 @@ REDACTION_FAILED = "[redaction failed]"
 """Leaves in the place of a text that could not be redacted."""
 _LONG_NUMBER = 10_000_000
 """Shorter numbers are counts and sizes."""
+_SECRET_NAME = re.compile(
+    r"(?:^|[^a-z])(?:pass(?:word|wd|phrase|code)|pwd|pin|secret|token|(?:api|private|access|secret)_?key|authorization"
+    r"|(?:set_)?cookie)$"
+)
+"""Names of fields whose value is a secret, whatever it looks like; in small letters, with underscores."""
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")
+_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|-?(\[(?!(?:null|true|false)\])[a-z_]+\])(?=\s*[,}\]])')
+"""The strings of JSON, and between them what stands for a number."""
 
 
 class RedactionTimeoutError(Exception):
@@ -48,10 +58,8 @@ class RedactionFailures:
     def count(self, error: Exception) -> None:
         """Count one text that did not leave, and log the first one."""
         if not any(self.by_reason.values()):
-            _log.warning(
-                "ragtrace: the redact function failed (%s). Texts that it does not redact are not exported. Further "
-                "failures are only counted.", type(error).__name__
-            )  # fmt: skip
+            name = type(error).__name__
+            _log.warning("ragtrace: the redact function failed (%s). Texts that it does not redact stay here", name)
         self.by_reason["timeout" if isinstance(error, RedactionTimeoutError) else "error"] += 1
 
 
@@ -78,7 +86,7 @@ class Sanitizer:
         # Redaction comes before the cut: a secret that is cut in two is no longer recognised.
         whole = sendable(value).replace("�", "")  # the marks that stand for NUL would hide values of UTF-16
         try:
-            redacted = sendable(self.redact(whole[: limit + _MARGIN]))
+            redacted = _still_json(whole, sendable(self.redact(whole[: limit + _MARGIN])))
         except Exception as error:  # noqa: BLE001 the application's function; what it could not redact does not leave
             self.failures.count(error)
             return REDACTION_FAILED
@@ -97,7 +105,14 @@ class Sanitizer:
         """Span or event attributes with every text in their values redacted. Their own names stay."""
         if self.redact is None:
             return dict(attributes)
-        return {key: self._attribute(value) for key, value in attributes.items()}
+        return {key: self.value_of(key, value, self._attribute) for key, value in attributes.items()}
+
+    def value_of(self, name: object, value: Any, prepare: Callable[[Any], Any]) -> Any:
+        """The value of a field: none of it where the field's name says that it is a secret and texts are redacted."""
+        is_text = isinstance(name, str) and isinstance(value, (str, list, tuple)) and bool(value)
+        if self.redact is not None and is_text and _SECRET_NAME.search(_CAMEL.sub("_", str(name)).lower()):
+            return "[secret]"
+        return prepare(value)
 
     def _attribute(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -109,7 +124,7 @@ class Sanitizer:
             )
             return tuple(map(str, items)) if is_changed else items  # the items of one attribute have one type
         if isinstance(value, Mapping):
-            return {self.text(key): self._attribute(item) for key, item in value.items()}
+            return {self.text(key): self.value_of(key, item, self._attribute) for key, item in value.items()}
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self.text(value)
         is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
@@ -135,7 +150,8 @@ class Sanitizer:
         if isinstance(value, (int, float)):
             return self._number(value)
         if depth < _MAX_DEPTH and isinstance(value, Mapping):
-            return {self.text(key): self._plain(item, depth + 1) for key, item in value.items()}
+            deeper = functools.partial(self._plain, depth=depth + 1)
+            return {self.text(key): self.value_of(key, item, deeper) for key, item in value.items()}
         if depth < _MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
             return [self._plain(item, depth + 1) for item in value]
         return self.text(value)
@@ -147,11 +163,20 @@ class Sanitizer:
         except Exception:  # noqa: BLE001 an exception whose __str__ raises
             stack = type(error).__name__
         return {
-            "exception.type": type(error).__qualname__,
-            "exception.message": self.text(error),
-            "exception.stacktrace": self.text(stack),
-            "exception.escaped": "False",
-        }
+            "exception.type": type(error).__qualname__, "exception.message": self.text(error),
+            "exception.stacktrace": self.text(stack), "exception.escaped": "False",
+        }  # fmt: skip
+
+
+def _still_json(before: str, after: str) -> str:
+    """JSON stays JSON where a mask stands for a number."""
+    if before[:1] not in ("{", "[") or before == after:
+        return after
+    try:
+        json.loads(before)
+    except (ValueError, RecursionError):
+        return after
+    return _BARE.sub(lambda m: f'"{m[1]}"' if m[1] else m[0], after)
 
 
 def sendable(value: object, limit: int = 1_000_000) -> str:

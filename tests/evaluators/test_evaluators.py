@@ -295,6 +295,7 @@ GROUNDED, UNGROUNDED = Score("groundedness", 0.9), Score("groundedness", 0.2, ca
         ({}, (UNGROUNDED, IRRELEVANT), "irrelevant_context"),
         ({}, (UNGROUNDED, RELEVANT), "unsupported"),
         ({}, (GROUNDED, RELEVANT), "none"),
+        ({}, (Score("groundedness", 0.9, "pass"), IRRELEVANT), None),
         ({}, (IRRELEVANT,), "irrelevant_context"),
         ({}, (GROUNDED, RELEVANT, Score("toxicity", 0.9, "fail")), None),
         ({}, (), None),

@@ -19,7 +19,7 @@ import pytest
 from opentelemetry import context
 
 from ragtrace import Score, evaluator
-from ragtrace.errors import EvaluationError
+from ragtrace.errors import EvaluationError, SettingError
 from ragtrace.evaluation import run
 from ragtrace.live.breaker import Breaker, Runners
 from ragtrace.live.pipeline import Limits
@@ -107,6 +107,17 @@ def test_a_score_holds_plain_values_alone(value: Any) -> None:
     assert {type(score.name), type(score.label), type(score.explanation), type(score.failures[0])} == {str}
     assert (type(score.value), score.value) == (float, 0.5)
     assert [type(value) for value in dataclasses.astuple(score.evidence[0])[:6]] == [int, int, str, float, str, int]
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_numpys_truth_value_is_one(value: bool) -> None:
+    """It is no number that a threshold turns round; a direction that does not exist would turn all of them round."""
+    ((score,),) = run(
+        evaluator(name="check", direction="lower", threshold=0.5)(lambda _: numpy.bool_(value)), [make_trace()]
+    )
+    assert (score.value, score.label) == (float(value), "pass" if value else "fail")
+    with pytest.raises(SettingError, match="give higher or lower"):
+        evaluator(name="check", direction="Higher")(len)
 
 
 _ONE = Evidence(0, 1, "supported", 1.0, "d")

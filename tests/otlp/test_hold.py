@@ -425,17 +425,20 @@ def test_nothing_hangs_below_a_span_that_was_not_kept() -> None:
 
 
 def test_a_line_of_json_is_json(tmp_path: Path) -> None:
-    """JSON has no NaN: a reader in another language would stop at the line."""
+    """JSON has no NaN: a reader in another language would stop at the line. A file that was moved begins again."""
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(JsonLinesSpanExporter(tmp_path / "spans.jsonl")))
     with provider.get_tracer("test").start_as_current_span("root") as span:
         span.set_attributes({"score": float("nan"), "scores": (1.0, float("inf"))})
+    (tmp_path / "spans.jsonl").rename(tmp_path / "old.jsonl")  # as logrotate does
+    provider.get_tracer("test").start_span("after").end()
     provider.shutdown()
 
     def refuse(constant: str) -> None:
         raise ValueError(constant)
 
-    (line,) = (tmp_path / "spans.jsonl").read_text().splitlines()
+    (line,) = (tmp_path / "old.jsonl").read_text().splitlines()
+    assert (tmp_path / "spans.jsonl").read_text().count("after") == 1
     assert json.loads(line, parse_constant=refuse)["attributes"] == {"score": "nan", "scores": [1.0, "inf"]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,10 @@ def test_scores_that_reach_nobody_are_a_warning(
     monkeypatch.setattr("ragtrace_otlp.provider.current_provider", lambda: None)
     ragtrace.init(evaluators=["no_answer"], frameworks=()).close(1)
     assert "scores reach nobody" in caplog.text
+
+
+def test_threads_that_start_at_once_have_one_ragtrace(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        runtimes = set(pool.map(lambda _: ragtrace.init(spans_file=tmp_path / "x", evaluators=["no_answer"]), range(4)))
+    ragtrace.shutdown()
+    assert len(runtimes) == 1

@@ -46,6 +46,19 @@ def test_json_stays_json() -> None:
     circle: dict[str, object] = {}
     circle["self"] = circle
     assert isinstance(json.loads(digits.json(circle)), dict)
+    bare = Sanitizer(lambda text: text.replace("491712345678", "[number]"))
+    assert json.loads(bare.text('{"id": -491712345678, "ok": [null], "said": "a: 491712345678, b"}')) == {
+        "id": "[number]", "ok": [None], "said": "a: [number], b",
+    }  # fmt: skip
+
+
+def test_what_a_name_says_is_a_secret_stays() -> None:
+    """Whatever the value looks like; counts of tokens do not."""
+    names = ("password", "http.request.header.x_api_key", "Set-Cookie", "accessToken", "user.pin")
+    kept = {"max_tokens": 5, "stop": "token", "keyboard": "qwerty"}
+    one = Sanitizer(hide)
+    assert one.attributes(dict.fromkeys(names, ("Kq7v",)) | kept) == dict.fromkeys(names, "[secret]") | kept
+    assert json.loads(one.json({"auth": dict.fromkeys(names, "Kq7v")})) == {"auth": dict.fromkeys(names, "[secret]")}
 
 
 def test_an_exception_is_redacted_with_its_causes() -> None:

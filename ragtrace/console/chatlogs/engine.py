@@ -173,4 +173,4 @@ def is_transient(error: DBAPIError) -> bool:
 
 def display_name(url: URL) -> str:
     """The address without the password."""
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.set(query={}).render_as_string()
