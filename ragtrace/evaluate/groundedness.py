@@ -203,8 +203,9 @@ def answer_relevance(trace: Trace) -> Score:
     reading = read_answer(trace.answer)
     if declines(reading):
         return not_scored("answer_relevance", REFUSAL)
-    if (language := foreign_language(trace.answer)) is not None:
-        return not_scored("answer_relevance", f"the answer is in {language}")
+    for text, what in ((trace.answer, "answer"), (trace.query, "question")):
+        if (language := foreign_language(text)) is not None:
+            return not_scored("answer_relevance", f"the {what} is in {language}")
     value = reader().answers(trace.query, reading.text)
     return not_scored("answer_relevance", "no words") if value is None else Score("answer_relevance", value)
 

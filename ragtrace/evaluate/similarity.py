@@ -10,6 +10,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluate.coverage import coverage
+from ragtrace.evaluate.models.language_id import SURE, foreign_language, identify
 from ragtrace.evaluate.models.products import product
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.records import Evidence, Score, Trace
@@ -155,7 +156,7 @@ def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list
     from ragtrace.evaluate.models.embedding import OnnxEmbedder, get_embedder
 
     if get_embedder(settings.model("embedding")).name == OnnxEmbedder.name:
-        return [_relevance_in_place(trace, settings) for trace in traces]
+        return [_relevance_in_place(trace, settings) if _is_comparable(trace) else [] for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
     groups: list[list[str]] = []
     for trace, sentences in zip(traces, contexts, strict=True):
@@ -170,6 +171,13 @@ def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list
             best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
         relevance.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
     return relevance
+
+
+def _is_comparable(trace: Trace) -> bool:
+    """Whether the embedded model can compare question and chunks: it does not know what another language calls them."""
+    language = foreign_language(trace.query)
+    chunks, probability = identify(" ".join(d.content[:500] for d in trace.documents[:4])) or (language, 0.0)
+    return language is None or language == chunks or probability < SURE
 
 
 _OTHER_WORDS = 0.6
@@ -212,15 +220,15 @@ def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> 
     for chunks that say it in other words.
 
     The source's S is a cosine and its threshold 0.75. Here it is what `benchmarks/thresholds.py` gives: chunks of
-    another subject fail, passages on the subject that do not answer the question pass. Not applicable where the query
-    asks nothing of documents: "hi", "thanks", "tell me more".
+    another subject fail, passages on the subject that do not answer pass. Not applicable to "thanks", nor to a query
+    neither in English nor in the chunks' language.
     """
     return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
 
 
 @evaluator(needs={"query", "documents"}, version="5", threshold=0.14, method="model", batch=True, source=_SOFT)
 def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
-    """Mean over the chunks of S(query, chunk), which is that of `context_relevancy_recall`."""
+    """Mean over the chunks of `context_relevancy_recall`'s S(query, chunk)."""
     return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
 
 

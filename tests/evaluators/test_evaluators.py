@@ -154,18 +154,17 @@ def test_a_few_words_name_no_subject(name: str, answer: str) -> None:
     assert score(name, query=QUERY, answer="Bananas are yellow fruits that grow in bunches.").label == "fail"
 
 
-@pytest.mark.parametrize(
-    ("query", "chunk"),
-    [
-        ("Can I bring my cat along?", "Pets are welcome in all rooms of the hotel."),
-        ("How do I get my money back?", "Refunds are paid to the credit card within a week."),
-    ],
-)
-def test_a_chunk_in_other_words_is_relevant(query: str, chunk: str) -> None:
-    """It holds hardly a word of the question; a chunk of another subject still fails."""
-    assert score("context_relevancy_recall", query=query, documents=[chunk]).label == "pass"
-    foreign = "Basalt is a dark volcanic rock."
-    assert score("context_relevancy_recall", query=query, documents=[foreign]).label == "fail"
+def test_a_chunk_in_other_words_is_relevant() -> None:
+    """It holds hardly a word of the question; a chunk of another subject still fails. The model cannot compare two
+    languages."""
+    for query, chunk, label in (
+        ("Can I bring my cat along?", "Pets are welcome in all rooms of the hotel.", "pass"),
+        ("How do I get my money back?", "Refunds are paid to the credit card within a week.", "pass"),
+        ("How do I get my money back?", "Basalt is a dark volcanic rock.", "fail"),
+        ("Wie bekomme ich mein Geld zurück?", "Refunds are paid to the credit card.", "not_applicable"),
+        ("Quanto dura la garanzia?", "La garanzia dura 24 mesi.", "pass"),
+    ):
+        assert score("context_relevancy_recall", query=query, documents=[chunk]).label == label
 
 
 def test_context_relevancy() -> None:

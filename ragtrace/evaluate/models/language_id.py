@@ -12,7 +12,7 @@ _LETTERS = re.compile(r"[^\W\d_]")
 _NOISE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.S)
 _MAX_CHARS = 2_000
 _MIN_LETTERS = 12
-_SURE = 0.6
+SURE = 0.6
 """Probability from which a language is certain."""
 _IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
@@ -46,4 +46,4 @@ def identify(text: str) -> tuple[str, float] | None:
 def foreign_language(text: str) -> str | None:
     """The language of a text that is not English; None for English and where the language is not certain."""
     language, probability = identify(text) or ("en", 1.0)
-    return language if language != "en" and probability >= _SURE else None
+    return language if language != "en" and probability >= SURE else None
