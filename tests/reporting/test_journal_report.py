@@ -281,7 +281,7 @@ def test_the_worst_answers(tmp_path: Path) -> None:
 
 def test_numbers_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A NaN in a line is an error of that check, and is reported; the rest of the line counts."""
-    path = written(tmp_path / "j", [evaluation(time.time() - 60, judged(True)) for _ in range(3)])
+    path = written(tmp_path / "j", [evaluation(round(time.time()) - 60, judged(True)) for _ in range(3)])
     lines = path.read_text().splitlines()
     lines[0] = lines[0].replace("0.9", "NaN")
     path.write_text("\n".join(lines) + "\n")
