@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ragtrace.base.lazy import Recent
 from ragtrace.evaluate.causes import NO_CONTEXT
 from ragtrace.evaluate.models.answer_reader import SUPPORTED
-from ragtrace.evaluate.models.language_id import foreign_language
+from ragtrace.evaluate.models.language_id import foreign_language, foreign_question
 from ragtrace.evaluate.refusals import declines, read_answer
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
 from ragtrace.records import LONG_PROMPT, Evidence, Score, Trace
@@ -203,9 +203,8 @@ def answer_relevance(trace: Trace) -> Score:
     reading = read_answer(trace.answer)
     if declines(reading):
         return not_scored("answer_relevance", REFUSAL)
-    for text, what in ((trace.answer, "answer"), (trace.query, "question")):
-        if (language := foreign_language(text)) is not None:
-            return not_scored("answer_relevance", f"the {what} is in {language}")
+    if (language := foreign_language(trace.answer) or foreign_question(trace.query)) is not None:
+        return not_scored("answer_relevance", f"question or answer is in {language}")
     value = reader().answers(trace.query, reading.text)
     return not_scored("answer_relevance", "no words") if value is None else Score("answer_relevance", value)
 

@@ -10,7 +10,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.evaluate.coverage import coverage
-from ragtrace.evaluate.models.language_id import SURE, foreign_language, identify
+from ragtrace.evaluate.models.language_id import SURE, foreign_question, identify
 from ragtrace.evaluate.models.products import product
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.records import Evidence, Score, Trace
@@ -175,7 +175,7 @@ def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list
 
 def _is_comparable(trace: Trace) -> bool:
     """Whether the embedded model can compare question and chunks: it does not know what another language calls them."""
-    language = foreign_language(trace.query)
+    language = foreign_question(trace.query)
     chunks, probability = identify(" ".join(d.content[:500] for d in trace.documents[:4])) or (language, 0.0)
     return language is None or language == chunks or probability < SURE
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import package
+from ragtrace.text.words import FUNCTION_WORDS
 
 _LETTERS = re.compile(r"[^\W\d_]")
 _NOISE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.S)
@@ -47,3 +48,10 @@ def foreign_language(text: str) -> str | None:
     """The language of a text that is not English; None for English and where the language is not certain."""
     language, probability = identify(text) or ("en", 1.0)
     return language if language != "en" and probability >= SURE else None
+
+
+def foreign_question(text: str) -> str | None:
+    """The same for a question, which is short: "May I pour spirits?" is taken for French, but has words of English."""
+    words = text.lower().split()
+    count = sum(word in FUNCTION_WORDS for word in words)
+    return None if count and 3 * count >= len(words) else foreign_language(text)
