@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +135,16 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RAGTRACE_SAMPLE", "2")
     assert main(["doctor"]) == 2
     assert "RAGTRACE_SAMPLE is '2'" in capsys.readouterr().out
+
+
+@pytest.mark.process
+def test_evaluators_in_the_working_directory_are_found(tmp_path: Path) -> None:
+    """By the command, as by `python -m ragtrace`."""
+    (tmp_path / "own.py").write_text("def good(trace): return True\n")
+    environment = {**os.environ, "RAGTRACE_EVALUATORS": "own:good", "PYTHONPATH": ""}
+    command = [str(Path(sys.executable).with_name("ragtrace")), "doctor"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "own" in done.stdout) == (0, False), done.stdout
 
 
 @pytest.mark.parametrize("name", ["store", "spans_file", "phoenix_url", "redact"])

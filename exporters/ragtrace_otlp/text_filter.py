@@ -20,9 +20,9 @@ _OURS = re.compile(rf"(?:ragtrace|{re.escape(semconv.SCORE_PREFIX)})\.[^.]+\.")
 _TEXTS = re.compile(
     r"(?:^|[._-])(?:api_?key|args|arguments|answers?|auth|authorization|body|client_ip|completions?|content|cookies?"
     r"|credentials?|customer|documents?|e?mail|(?:end)?user|fragment|(?:first|full|last|user)_?name|headers?|input"
-    r"|comments?|description|feedback|keywords?|kwargs|messages?|notes?|output|param(?:eter)?s?|password|peer_ip|phone"
-    r"|prompts?|query|questions?|reply|replies|results?|review|search|secret|stacktrace|statement|subject|summary"
-    r"|terms?|texts?|title|token|topic|transcript|user_agent|username|utterances?|values?)(?:$|[._-])"
+    r"|comments?|keywords?|kwargs|messages?|output|param(?:eter)?s?|password|peer_ip|phone|prompts?|query|questions?"
+    r"|reply|replies|results?|search|secret|stacktrace|statement|subject|terms?|texts?|title|token|topic|user_agent"
+    r"|username|utterances?|values?)(?:$|[._-])"
     r"|^client\.|peer\.(?:ip|addr(?:ess)?)$"
 )
 """Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""

@@ -69,7 +69,8 @@ class ManualRequest:
             request = run.request
             if len(request.model_calls) > request.calls_before:
                 request.interrupt = None  # a graph inside stopped to ask a person, and the application went on
-            run.answer = run.answer or request.interrupt
+            if request.interrupt is not None:
+                run.answer = run.answer or request.interrupt
             end_run(recorder, run, error)
         except Exception:  # noqa: BLE001 as above
             recorder.failed("request")

@@ -386,8 +386,7 @@ def all_recorders() -> list[Recorder]:
 
 def _is_wrapped(run: Run) -> bool:
     """Whether it is the tool that is recorded around it: a decorated function that a framework calls as its tool."""
-    above = run.parent
-    return above is not None and (above.operation, above.name) == (run.operation, run.name)
+    return run.parent is not None and (run.parent.operation, run.parent.name) == (run.operation, run.name)
 
 
 def _end_of(run: Run) -> int:

@@ -29,7 +29,7 @@ _MORE = 20
 _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 """A tool's result that is no more than an empty value."""
 NOTHING = "The result is empty."
-"""What stands for it, because the reader does not know what `[]` says."""
+"""The sentence that replaces an empty result: the reader was trained on sentences."""
 
 _chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
 

@@ -31,14 +31,14 @@ REDACTION_FAILED = "[redaction failed]"
 """Leaves in the place of a text that could not be redacted."""
 _LONG_NUMBER = 10_000_000
 """Shorter numbers are counts and sizes."""
-_SECRET_NAME = re.compile(
+_SECRET_FIELD = re.compile(
     r"(?:^|[^a-z])(?:pass(?:word|wd|phrase|code)|pwd|pin|secret|token|(?:api|private|access|secret)_?key|authorization"
     r"|(?:set_)?cookie)$"
 )
-"""Names of fields whose value is a secret, whatever it looks like; in small letters, with underscores."""
+"""Names of fields whose value is always a secret. In a sentence such a word needs more: see `text.privacy`."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")
 _BARE = re.compile(r'"(?:[^"\\]|\\.)*"|-?(\[(?!(?:null|true|false)\])[a-z_]+\])(?=\s*[,}\]])')
-"""The strings of JSON, and between them what stands for a number."""
+"""Finds the strings of a JSON text, and outside of them each placeholder that has replaced a number."""
 
 
 class RedactionTimeoutError(Exception):
@@ -110,7 +110,7 @@ class Sanitizer:
     def value_of(self, name: object, value: Any, prepare: Callable[[Any], Any]) -> Any:
         """The value of a field: none of it where the field's name says that it is a secret and texts are redacted."""
         is_text = isinstance(name, str) and isinstance(value, (str, list, tuple)) and bool(value)
-        if self.redact is not None and is_text and _SECRET_NAME.search(_CAMEL.sub("_", str(name)).lower()):
+        if self.redact is not None and is_text and _SECRET_FIELD.search(_CAMEL.sub("_", str(name)).lower()):
             return "[secret]"
         return prepare(value)
 
@@ -169,7 +169,7 @@ class Sanitizer:
 
 
 def _still_json(before: str, after: str) -> str:
-    """JSON stays JSON where a mask stands for a number."""
+    """The redacted text, with quotes around each placeholder that has replaced a number of JSON."""
     if before[:1] not in ("{", "[") or before == after:
         return after
     try:

@@ -239,8 +239,8 @@ def test_a_row_without_its_texts_is_not_stored(store: Store, tmp_path: Path) -> 
     """The scored file has no such row, so the log could never be shown; its unreadable lines are named, too."""
     data = _lines(tmp_path / "data.jsonl", ["no json", {"id": 1, "query": "q", "answer": "Yes."}])
     scored = _lines(tmp_path / "x.jsonl", [{"id": n, "scores": {"e": {"value": 1}}} for n in (1, 2)])
-    found = ingest(scored, store, data=data)
-    assert (found.new, [str(error).partition(": ")[2] for error in found.errors]) == (1, [
+    result = ingest(scored, store, data=data)
+    assert (result.new, [str(error).partition(": ")[2] for error in result.errors]) == (1, [
         "the line is not JSON: Expecting value: line 1 column 1 (char 0)", f"{data} has no row with the id 2",
     ])  # fmt: skip
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, select
+from sqlalchemy import event, func, make_url, select
 from sqlalchemy.pool import QueuePool
 
 import ragtrace
 from ragtrace.base.background import Bounds
 from ragtrace.console.chatlogs import sink as sinks
+from ragtrace.console.chatlogs.engine import create_store_engine, display_name, parse_url
 from ragtrace.console.chatlogs.evaluation_json import dumps, from_json
 from ragtrace.console.chatlogs.schema import traces
 from ragtrace.console.chatlogs.schema_upgrade import HEAD
@@ -423,3 +424,12 @@ def test_forgetting_writes_a_private_file(tmp_path: Path, monkeypatch: pytest.Mo
     modes.clear()
     assert spill.forget("u0") == 1
     assert modes == [0o600]
+
+
+@pytest.mark.parametrize(("is_sink", "seconds"), [(True, 1), (False, 15)])
+def test_a_traced_application_waits_less_for_a_lock(is_sink: bool, seconds: int, tmp_path: Path) -> None:
+    """What it cannot store is in memory meanwhile. A password in an address is not shown, wherever it stands."""
+    engine = create_store_engine(parse_url(str(tmp_path / "x.db")), is_sink=is_sink)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1_000 * seconds
+    assert "s3cret" not in display_name(make_url("postgresql://u:s3cret@h/n?password=s3cret"))

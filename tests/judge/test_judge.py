@@ -121,21 +121,7 @@ def test_the_remark_may_have_any_form(remark: str, reason: str) -> None:
     assert read(f'{{"answerFails": false, "reason": {remark}}}', REASONED) == {"answer_fails": False, "reason": reason}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"<think>First {DRAFT}, but no.</think>{FINAL}",
-        f"The texts say {DRAFT}, which is not so.</think>\n{FINAL}",
-        f"[THINK]{DRAFT}[/THINK] {FINAL}",
-        f"<|START_THINKING|>{DRAFT}<|END_THINKING|><|START_RESPONSE|>{FINAL}<|END_RESPONSE|>",
-        f"analysisThey say {DRAFT}.assistantfinal{FINAL}",
-        f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{FINAL}",
-        f"<reasoning>They close it: </reasoning>{DRAFT}. Well.</reasoning>{FINAL}",
-        f'{{"verdict": false, "reason": "It holds </think>{DRAFT.replace(chr(34), chr(92) + chr(34))}."}}',
-        f"```json\n{FINAL}\n```\nTo repeat it: {FINAL}",
-        f"As chunk [1] says: {FINAL}",
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "the_last_object_after_the_reasoning_counts"))
 def test_the_last_object_after_the_reasoning_counts(text: str) -> None:
     """What is in the reasoning is no verdict; an object that is repeated is one; a citation is none."""
     reason = {"reason": {"type": "string"}}
@@ -412,20 +398,7 @@ def test_money_that_may_be_gone_counts_as_spent(
 _FREE = {"model_prices": ["llama3=0/0", "nobody/llama3=0/0"]}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "judge_model is not set"),
-        ({"judge_model": "openai/no-such-model"}, "no listed price"),
-        (
-            {"judge_model": "llama3", **_FREE, "judge_api_base": "http://127.0.0.1:9"},
-            "of judge_api_base it is openai/llama3",
-        ),
-        ({"judge_model": "nobody/llama3", **_FREE}, "whose provider litellm does not know"),
-        ({"judge_model": "gpt-4o-mini"}, "OPENAI_API_KEY"),
-        ({"judge_model": "gpt-4o-mini", "judge_api_base": "http://x", "judge_store": "/no/such/dir/x"}, "judge_store"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), rows(__file__, "what_is_missing_is_said"))
 def test_what_is_missing_is_said(options: dict[str, Any], words: str) -> None:
     """A judge without a model, a price, a key or a place for its store is refused; the message says what to do."""
     with pytest.raises(SettingError, match=words):

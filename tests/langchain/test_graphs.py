@@ -26,7 +26,7 @@ import ragtrace
 from ragtrace import semconv
 from ragtrace.capture import manual
 from ragtrace.capture.seen_context import NOTHING
-from ragtrace_langchain import graphs
+from ragtrace_langchain import RagtraceCallbackHandler, graphs
 from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
 from tests.langchain.cases import Fixed, agent
@@ -353,13 +353,21 @@ def by_hand(handler: Any) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("by_hand")
+def test_a_handler_without_arguments_is_as_init_has_it(handler: Any) -> None:
+    """One that is told to leave content out does so."""
+    made = RagtraceCallbackHandler().recorder
+    assert (made.provider, made.capture) == (handler.recorder.provider, handler.recorder.capture)
+    assert not RagtraceCallbackHandler(capture_content=False).recorder.capture.spans
+
+
+@pytest.mark.usefixtures("by_hand")
 @pytest.mark.parametrize("session", [None, "s1"])
 def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, config: Any, session: str | None) -> None:
     """So does the request, whatever is shown to the person; the next one has the first question."""
     config["configurable"] = {"thread_id": f"by hand {session}"}
     graph = asking_graph("Send it?")
-    for said, turn in (("Write to Ada.", {"question": "Write to Ada."}), ("yes", Command(resume="yes"))):
-        with ragtrace.request(said, session_id=session) as request:
+    for question, turn in (("Write to Ada.", {"question": "Write to Ada."}), ("yes", Command(resume="yes"))):
+        with ragtrace.request(question, session_id=session) as request:
             request.answered(graph.invoke(turn, config).get("answer", "A colleague looks at it."))
     with ragtrace.request("Write to Bob.") as request:  # and both in one
         graph.invoke({"question": "Write to Bob."}, config)

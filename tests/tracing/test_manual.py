@@ -179,9 +179,13 @@ def test_requests_inside_of_one_another(by_hand: Recorded) -> None:
         ask("How long?")
     with ragtrace.request("q"), ragtrace.request() as inner:
         inner.answered("It is covered.")
+    with ragtrace.request("r") as blank:
+        ask("r")
+        blank.answered("")
     inner.retrieved(["late"])
     inner.used("late", "late")
-    assert [(t.query, t.answer) for t in by_hand.traces] == [("How long?", "24 months."), ("q", "It is covered.")]
+    answers = [(t.query, t.answer) for t in by_hand.traces]
+    assert answers == [("How long?", "24 months."), ("q", "It is covered."), ("r", "")]
     assert "late" not in str(by_hand.spans)
 
 

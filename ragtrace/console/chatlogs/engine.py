@@ -20,8 +20,8 @@ from ragtrace.errors import MissingExtraError, SettingError, StoreError
 T = TypeVar("T")
 _BUSY = 15.0
 """Seconds that a connection waits for a lock."""
-SINK_BUSY = 1.0
-"""The same in the traced application, whose evaluations are in memory meanwhile."""
+_SINK_BUSY = 1.0
+"""The same in the traced application, where evaluations are in memory while it waits."""
 _PRAGMAS = (
     # A commit is on the disk before it is acknowledged, so it survives a power failure.
     "PRAGMA synchronous=FULL",
@@ -32,9 +32,9 @@ _PRAGMAS = (
     "PRAGMA journal_size_limit=67108864",
     "PRAGMA wal_autocheckpoint=4000",
 )
-CACHE = 32_000
+_CACHE = 32_000
 """KiB of SQLite's pages that a connection of a reader keeps in memory."""
-SINK_CACHE = 8_000
+_SINK_CACHE = 8_000
 """The same in the traced application, which only writes: the CPU time is the same, and so is what is written."""
 
 
@@ -90,10 +90,10 @@ def require_file(url: URL) -> None:
     )
 
 
-def create_store_engine(url: URL, cache: int = CACHE) -> Engine:
+def create_store_engine(url: URL, *, is_sink: bool = False) -> Engine:
     """Creates an engine for any number of threads. Does not connect yet, but creates SQLite's file, which only the
-    owner may read. `cache` is the KiB of pages that each connection to SQLite keeps in memory at most."""
-    busy = SINK_BUSY if cache == SINK_CACHE else _BUSY
+    owner may read. With `is_sink` it takes less memory and waits less for a lock, as a traced application needs it."""
+    busy, cache = (_SINK_BUSY, _SINK_CACHE) if is_sink else (_BUSY, _CACHE)
     # hide_parameters: an exception must not contain what a user wrote.
     options: dict[str, Any] = {"hide_parameters": True, "pool_size": 16, "max_overflow": 64, "pool_timeout": busy}
     if url.get_backend_name() == "postgresql":

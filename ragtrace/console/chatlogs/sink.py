@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragtrace.base.background import Background, Bounds
 from ragtrace.console.chatlogs.encryption import Keys
-from ragtrace.console.chatlogs.engine import SINK_CACHE, display_name, parse_url
+from ragtrace.console.chatlogs.engine import display_name, parse_url
 from ragtrace.console.chatlogs.retention import Retention, prune
 from ragtrace.console.chatlogs.spill import SIZE, Spill, SpillFullError, spill_path
 from ragtrace.console.chatlogs.store import Store, open_store
@@ -74,7 +74,7 @@ class StoreSink:
         self._batch: Sequence[Evaluation] = ()
         """What the worker thread stores or spills at present."""
         try:
-            self._store = open_store(url, key=key, cache=SINK_CACHE)
+            self._store = open_store(url, key=key, is_sink=True)
         except StoreError as error:
             _log.warning("ragtrace: %s. Evaluations wait in %s meanwhile.", error, self._spill.path)
         self._queue = Background("ragtrace-store", self._work, bounds)
@@ -167,7 +167,7 @@ class StoreSink:
             self._store.close()
             self._store = None
         if self._store is None:
-            self._store = open_store(self._url, key=self._key, cache=SINK_CACHE)
+            self._store = open_store(self._url, key=self._key, is_sink=True)
         else:
             self._store.check_version()
         return self._store

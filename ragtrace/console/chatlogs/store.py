@@ -156,14 +156,14 @@ def _identity(path: str | None) -> tuple[int, int] | None:
 
 
 def open_store(
-    url: str, *, key: str | None = None, upgrade: bool = True, create: bool = True, cache: int = engines.CACHE
+    url: str, *, key: str | None = None, upgrade: bool = True, create: bool = True, is_sink: bool = False
 ) -> Store:
     """Opens a store, and creates or upgrades its tables if necessary.
 
     `url` is `sqlite:///FILE`, the path of a file, or `postgresql://USER:PASSWORD@HOST/NAME`. `key` contains one or more
     keys (see `encryption.Keys`) that encrypt the content; opening a new store with a key makes it an encrypted one.
     With `upgrade=False` a store of an older version is refused instead of changed; with `create=False` a file that does
-    not exist is refused instead of created. `cache` is the KiB of SQLite's pages that a connection keeps in memory.
+    not exist is refused instead of created. `is_sink`: see `create_store_engine`.
 
     Raises SettingError for an invalid address, a store of a newer version, and a missing or wrong key; StoreError if
     the database does not answer; MissingExtraError if a package is missing.
@@ -174,7 +174,7 @@ def open_store(
     address = engines.parse_url(url)
     if not create:
         engines.require_file(address)
-    store = Store(engines.create_store_engine(address, cache), engines.display_name(address), keys)
+    store = Store(engines.create_store_engine(address, is_sink=is_sink), engines.display_name(address), keys)
     with ExitStack() as undo:
         undo.callback(store.close)
         _prepare_tables(store, upgrade)
