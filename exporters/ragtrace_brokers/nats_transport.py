@@ -93,13 +93,18 @@ class NatsTransport:
         return stream
 
     async def _connect(self) -> Any:
-        address = self._address
-        return await nats.connect(
-            [f"nats://{server}" for server in address.servers], user=address.user or None,
-            password=address.password or None, user_credentials=address.options.get("credentials"),
-            max_reconnect_attempts=-1, reconnect_time_wait=0.5, connect_timeout=5, allow_reconnect=True,
-            error_cb=self._note_refusal, reconnected_cb=self._note_connection,
-        )  # fmt: skip
+        address, client = self._address, nats.NATS()
+        try:
+            await client.connect(
+                [f"nats://{server}" for server in address.servers], user=address.user or None,
+                password=address.password or None, user_credentials=address.options.get("credentials"),
+                max_reconnect_attempts=-1, reconnect_time_wait=0.5, connect_timeout=5, allow_reconnect=True,
+                error_cb=self._note_refusal, reconnected_cb=self._note_connection,
+            )  # fmt: skip
+        except BaseException:  # cancelled too: something accepts connections there and says nothing
+            await client.close()
+            raise
+        return client
 
     async def _note_refusal(self, error: Exception) -> None:
         """Remember why the client cannot connect again: the calls that wait for it say only that time is over."""

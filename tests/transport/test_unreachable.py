@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import socket
+
 import pytest
 
 from ragtrace.cli import main
@@ -27,3 +30,12 @@ def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFi
         assert transport.publish([message(1)]) == ["unreachable"]
     finally:
         transport.close()
+
+
+def test_a_connection_that_stays_silent_is_closed() -> None:
+    """Something accepts NATS's connections and says nothing: no connection stays open behind the transport."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        transport = open_transport(parse_address(f"nats://127.0.0.1:{server.getsockname()[1]}/traces"))
+        assert transport.publish([message(1)]) == ["unreachable"]
+        transport.close()
+    gc.collect()  # asyncio warns of what is open when it is collected
