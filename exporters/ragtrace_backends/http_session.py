@@ -46,12 +46,12 @@ class BoundedSession(Session):
     """requests limits the wait for each byte: an endpoint that answers byte by byte would hold a request for ever.
     A thread ends the connection of a request whose time is over, and `close` those of all requests."""
 
-    def __init__(self, refuse_redirects: bool = False) -> None:
-        """With `refuse_redirects` an answer that leads elsewhere is an error: OpenTelemetry's exporters take it for
-        success, and the spans are lost without a word."""
+    def __init__(self, only_collectors: bool = False) -> None:
+        """With `only_collectors` an answer that leads elsewhere, or is a page, is an error: OpenTelemetry's exporters
+        take it for success, and the spans are lost without a word."""
         super().__init__()
-        self._refuse_redirects = refuse_redirects
-        if refuse_redirects:
+        self._only_collectors = only_collectors
+        if only_collectors:
             self.max_redirects = 0  # releases that follow them send what was a POST as a GET
         self._watch = Background("ragtrace-deadline", self._end_late)
         self._reset()
@@ -80,9 +80,11 @@ class BoundedSession(Session):
             _attempts.current = None
             self._under_way.discard(attempt)
             attempt.end()
-        if self._refuse_redirects and 300 <= response.status_code < 400:
+        if self._only_collectors and 300 <= response.status_code < 400:
             address = response.headers.get("location", "no address")
             raise TooManyRedirects(f"{request.url} redirects to {address}; set the endpoint to the address itself")
+        if self._only_collectors and response.ok and "text/html" in response.headers.get("content-type", ""):
+            raise ContentDecodingError(f"{request.url} answers with a page; set the endpoint to a collector's address")
         return response
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
             from ragtrace_backends.http_session import BoundedSession
 
-            options["session"] = BoundedSession(refuse_redirects=True)
+            options["session"] = BoundedSession(only_collectors=True)
         exporter = kind(**options)
     except (ModuleNotFoundError, LookupError) as error:
         raise MissingExtraError(
