@@ -19,9 +19,10 @@ from ragtrace_otlp.text_filter import TextFilter
 
 _OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
 """Ragtrace's instrumentation scopes: what is on their spans is redacted when it is written, or when the span ends."""
-_ADDRESSES = frozenset({"http.target", "http.url", "url.full", "url.query"})
+_ADDRESSES = re.compile(r"(?:^|[._])(?:referer|target|ur[il](?:[._]\w+)?)$")
 _PARAMETER = re.compile(
-    r"((?:^|[?&])[\w-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w-]*=)[^&#]+", re.I
+    r"((?:^|[?&])[\w%.\[\]-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w%.\[\]-]*=)[^&#]+",
+    re.I,
 )
 
 
@@ -84,7 +85,9 @@ def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
 
 def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes:
     """The attributes of a span, an event or a link, redacted."""
-    attributes = {key: _named(value) if key in _ADDRESSES else value for key, value in (item.attributes or {}).items()}
+    attributes = {
+        key: _named(value) if _ADDRESSES.search(key) else value for key, value in (item.attributes or {}).items()
+    }
     return attributes_for(item, sanitizer.attributes(attributes))
 
 

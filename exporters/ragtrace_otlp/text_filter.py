@@ -18,19 +18,21 @@ from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 _OURS = re.compile(rf"(?:ragtrace|{re.escape(semconv.SCORE_PREFIX)})\.[^.]+\.")
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
-    r"(?:^|[._-])(?:api_?key|args|arguments|answers?|auth|authorization|body|client_ip|completions?|content|cookies?"
-    r"|credentials?|customer|documents?|e?mail|(?:end)?user|fragment|(?:first|full|last|user)_?name|headers?|input"
-    r"|comments?|keywords?|kwargs|messages?|output|param(?:eter)?s?|password|peer_ip|phone|prompts?|query|questions?"
-    r"|reply|replies|results?|search|secret|stacktrace|statement|subject|terms?|texts?|title|token|topic|user_agent"
-    r"|username|utterances?|values?)(?:$|[._-])"
+    r"(?:^|[._-])(?:api_?key|args?|arguments|answers?|auth|authorization|body|completions?|content|cookies?"
+    r"|credentials?|customer|documents?|e?mail|(?:end)?user|fragment|(?:first|full|last|user)_?name|forwarded|headers?"
+    r"|comments?|input|keywords?|kwargs|login|messages?|metadata|output|param(?:eter)?s?|pass(?:code|phrase|wd|word)?"
+    r"|phone|pin|prompts?|pwd|query|questions?|reply|replies|results?|search|secret|stacktrace|statement|subject|terms?"
+    r"|texts?|title|token|topic|uid|user_?(?:agent|id)|username|utterances?|values?|variables"
+    r"|(?:client|peer|remote)_(?:addr(?:ess)?|ip))(?:$|[._\[-])"
     r"|^client\.|peer\.(?:ip|addr(?:ess)?)$"
 )
 """Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PATHS = frozenset({"http.target", "url.path", "http.route"})
 _URLS = frozenset({"http.url", "url.full", "url.original"})
-_WORD = re.compile(r"[\w.:/*<>{}\[\]()+~|-]{1,128}", re.ASCII)
-_SEGMENT = re.compile(r"[A-Za-z_-]{1,32}|v\d{1,2}|[<{][\w:]{1,32}[>}]", re.ASCII)
+_WORD = re.compile(r"(?!.*\+.*\+)[\w.:/*<>{}\[\]()+~|-]{1,128}", re.ASCII)
+"""No words that a form has joined: with more than one plus sign."""
+_SEGMENT = re.compile(r"[A-Za-z]{0,24}(?:[_-][A-Za-z]{0,24}){0,2}|v\d{1,2}|[<{][\w:]{1,32}[>}]", re.ASCII)
 _LONG_NUMBER = 10_000_000
 _INSTRUMENTATION = "opentelemetry.instrumentation."
 _log = logging.getLogger(__name__)
@@ -76,7 +78,8 @@ class TextFilter:
     def text(self, value: str, limit: int) -> str:
         """The name of a span or an event: a few words without a query; else its first word."""
         words = list(map(_clean, value.split()))
-        is_name = len(words) <= (4 if any("/" in word for word in words) else 2) and all(map(_is_word, words))
+        is_name = len(words) <= (4 if any(word[0] == "/" or "://" in word for word in words) else 2)
+        is_name = is_name and all(map(_is_word, words))
         return " ".join(words if is_name else filter(_is_word, words[:1]))[:limit] or "span"
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:

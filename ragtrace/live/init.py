@@ -134,7 +134,7 @@ def init(
         connect = partial(telemetry_setup.connect, tracer_provider=tracer_provider)
         runtime = _start(settings, capture, checks, sampler or _sampler(settings), tuple(sinks), connect)
         runtime.init_request = replace(request, provider=_global_provider())
-        others = getattr(runtime.telemetry, "others", None) if sanitizer.redact is None else None
+        others = getattr(runtime.telemetry, "others", None)
         running.instrument(runtime, True, replace(capture, others=others))
         exit_hooks.install(runtime)
         running.set_current(runtime)

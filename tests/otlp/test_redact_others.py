@@ -87,6 +87,7 @@ def test_every_text_of_another_library_s_span_is_redacted() -> None:
     [
         ("url.query", "question=hi&user=ada", "question=hi&user=[redacted]"),
         ("url.full", "https://a.example/x?api_key=k3&page=2#top", "https://a.example/x?api_key=[redacted]&page=2#top"),
+        ("http.request.header.referer", "/x?filter[user]=ada&page=2", "/x?filter[user]=[redacted]&page=2"),
         ("note", "the form has user=ada", "the form has user=ada"),
     ],
 )
@@ -152,7 +153,8 @@ def test_what_is_written_on_a_span_of_ragtrace_is_redacted(tmp_path: Path) -> No
     leave redacted, whether other libraries' spans do or not; a name that nobody changed is redacted once."""
     link = SpanContext(1, 2, is_remote=True, trace_flags=TraceFlags(1))
     options: dict[str, Any] = {"evaluators": ["no_answer"], "redact": lambda text: f"<{mask_pii(text)}>"}
-    runtime = ragtrace.init(spans_file=tmp_path / "spans.jsonl", prometheus_port=-1, **options)
+    options |= {"capture_content": True, "prometheus_port": -1}
+    runtime = ragtrace.init(spans_file=tmp_path / "spans.jsonl", **options)
     for writes in (True, False):
         with ragtrace.request(f"What has {SECRET}?"):
             span: Any = get_current_span()

@@ -80,11 +80,13 @@ client.get("/ask/zq7x", {"question": question, "user": mail}, headers={"x-user":
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("names", ["", "http,database"])
+@pytest.mark.parametrize(("names", "redact"), [("", "off"), ("http,database", "pii")])
 @pytest.mark.parametrize("framework", APPLICATIONS)
-def test_no_text_leaves_with_the_spans_of_a_real_application(framework: str, names: str, tmp_path: Path) -> None:
-    """With the default settings, under OpenTelemetry's old and new names; what an operator needs stays."""
-    start = "ragtrace.init(spans_file='spans.jsonl', evaluators=['looping_unique_sentences'])\n"
+def test_no_text_leaves_with_the_spans_of_a_real_application(
+    framework: str, names: str, redact: str, tmp_path: Path
+) -> None:
+    """Without `capture_content`, under OpenTelemetry's old and new names; what an operator needs stays."""
+    start = f"ragtrace.init(spans_file='spans.jsonl', evaluators=['looping_unique_sentences'], redact='{redact}')\n"
     environment = {**os.environ, **HEADERS, "OTEL_SEMCONV_STABILITY_OPT_IN": names}
     command = [sys.executable, "-c", COMMON + start + APPLICATIONS[framework], MAIL, QUESTION]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -110,7 +112,8 @@ GONE = {
     "mail": MAIL, "key": "sk-proj-abcdefghijklmnopqrstuvwxyz123456", "card": 4111111111111111, "client.address": "ada",
     "cards": [4111111111111111.0, 2], "phone": 491712345678, "exception.message": "gone", "object": b"hi",
     "userQuery": "hi", "queryString": "hi", "Prompt": "hi", "apikey": "hi", "terms": ("my", "tumor", "hurts"),
-    "words": ("my", "tumor", "hurts"), "gen_ai.evaluation.explanation": "It hurts.",
+    "app.q": "does+it+hurt", "db.passwd": "hunter2", "rpc.grpc.request.metadata.x": ("Ada",), "graphql.arg[name]": "hi",
+    "http.useragent": "hi", "userid": "ada", "words": ("my", "tumor", "hurts"), "gen_ai.evaluation.explanation": "It hurts.",
 }  # fmt: skip
 
 
@@ -124,6 +127,7 @@ def test_attributes_without_texts() -> None:
     [
         ("url.path", f"/v1/mails/{MAIL}/17", "/v1/mails/*/*"),
         ("http.target", "/ask/ada-17?q=hi", "/ask/*"),
+        ("http.target", "/search/does-my-plan-cover-it", "/search/*"),
         ("http.target", "/keys/a_AKIAJVZPEZHFWBVLWWGA_b", "/keys/*"),
         ("url.full", f"https://ada:pw@h.example:8443/a/{MAIL}?q=hi#x", "https://h.example:8443/a/*"),
         ("http.url", "/ask?q=hi", "/ask"),
