@@ -6,8 +6,9 @@ threads never wait here, and a fork leaves nothing locked. A race can lose a rem
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from ragtrace import semconv
@@ -26,6 +27,9 @@ _RESULTS, _RESULT_CHARS = 20, 1_000_000
 """Results of tools of a request, the latest, and characters of each."""
 _MORE = 20
 """Characters of a prompt beside its question, or of a tool's result beside its chunks, that hold nothing."""
+_ARGUMENT = 60
+"""Characters of an argument that names something; a longer one is a question or a text."""
+_UNKNOWN = ToolCallPart("tool")
 _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 """A tool's result that is no more than an empty value."""
 NOTHING = "The result is empty."
@@ -63,8 +67,8 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     be made of, or where the question is long and may be it."""
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    pairs = ((name, NOTHING if _EMPTY(text) else text) for name, text in _results(root, texts))
-    results = {text: name for name, text in pairs if not _is_made_of(text, texts)}
+    found = ((name, arguments, text) for name, arguments, text in _results(root, texts) if not _is_made_of(text, texts))
+    results = {_with_call(text, arguments): name for name, arguments, text in found}
     latest_ones = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in latest_ones]
     if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
@@ -72,6 +76,18 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
         if len(question) >= LONG_PROMPT or len(prompt) > len(question) + _MORE:
             documents.append(Document("prompt", prompt[:_RESULT_CHARS] or question, source="prompt"))
     return tuple(documents)
+
+
+def _with_call(result: str, arguments: object) -> str:
+    """A tool's result under those of its arguments that it does not say: of "18 °C" only they say where and when."""
+    if isinstance(arguments, str):
+        with suppress(ValueError):
+            arguments = json.loads(arguments)
+    values = arguments if isinstance(arguments, Mapping) else {}
+    pairs = [(name, str(value)) for name, value in values.items() if isinstance(value, (str, int, float))]
+    said = result.lower()
+    unsaid = [f"{name}: {text}" for name, text in pairs if 0 < len(text) <= _ARGUMENT and text.lower() not in said]
+    return f"{'; '.join(unsaid)}.\n" * bool(unsaid) + (NOTHING if _EMPTY(result) else result)
 
 
 def _is_made_of(result: str, texts: Sequence[str]) -> bool:
@@ -86,9 +102,9 @@ def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[
     return (*chunks, *(d for d in before if not d.source), *others, *(d for d in before if d.source))
 
 
-def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names and results of the request's tools, and of those in the messages of the model call that answered. Of the
-    result of a tool that retrieved, its chunks are left out; all of it, if a model below it wrote it."""
+def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, str]]:
+    """Names, arguments and results of the request's tools, and of those in the messages of the model call that
+    answered. Of the result of a tool that retrieved, its chunks are left out; all of it, if a model below it wrote it."""
     request = root.request
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
     writing = _tools_above(request.model_calls) & retrieving
@@ -101,16 +117,17 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, str]]:
         if id(run) in writing:
             writers.add(run.name)
         if text and run.failure is None:
-            yield run.name, text
-    names: dict[str | None, str] = {}
+            own.add(text)
+            yield run.name, run.query, text
+    asked: dict[str | None, ToolCallPart] = {}
     for message in (message for call in _answering(root) for message in call.messages):
         for part in message.content if isinstance(message.content, (list, tuple)) else ():
             if isinstance(part, ToolCallPart):
-                names[part.id] = part.name
+                asked[part.id] = part
             elif isinstance(part, ToolResultPart):
-                name, text = names.get(part.id, "tool"), part_text(part).strip()
-                if name not in writers and text not in own:
-                    yield name, text
+                call, text = asked.get(part.id, _UNKNOWN), part_text(part).strip()
+                if call.name not in writers and text not in own:
+                    yield call.name, call.arguments, text
 
 
 def _tools_above(runs: Iterable[Run]) -> set[int]:

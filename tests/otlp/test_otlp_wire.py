@@ -221,7 +221,9 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
     assert telemetry.stats().spans_dropped + sum(stats.failed.values()) == 6_000
 
 
-@pytest.mark.parametrize(("status", "reason"), [(200, "rejected"), (302, "rejected"), (308, "rejected"), (429, "unavailable")])
+@pytest.mark.parametrize(
+    ("status", "reason"), [(200, "rejected"), (302, "rejected"), (308, "rejected"), (429, "unavailable")]
+)
 def test_a_collector_that_takes_nothing_is_no_success(status: int, reason: str) -> None:
     """Spans that an endpoint sends elsewhere, or that a page answers, are rejected; one that is busy for a minute was
     not available."""
