@@ -8,9 +8,9 @@ from typing import Any
 
 
 def rows(module: str, test: str) -> list[Any]:
-    """The rows of a test, by its name without `test_`."""
-    found: list[Any] = table(module, test)
-    return found
+    """The rows of a test, by its name without `test_`; in the file they may be grouped by what they show."""
+    found: list[Any] | dict[str, list[Any]] = table(module, test)
+    return [row for group in found.values() for row in group] if isinstance(found, dict) else found
 
 
 def table(module: str, name: str) -> Any:

@@ -10,20 +10,8 @@ from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.redaction import mask_pii
 from tests.row_files import rows, table
 
-PERSONAL = {
-    "Phone": "2065550147", "Mobile": "(0171) 5550 133", "SSN": "536228145", "NHS number": "9434765919",
-    "VIN": "1M8GDM9AXKP042788", "Date of birth": "3 May 1979", "Account number": "4839201748",
-    "Home address": "27 Cedar Lane, Portland, OR 97205",
-}  # fmt: skip
-SECRETS = {
-    "Password": "tr4vel-Owl!",
-    "Passwort": "Regen#Bogen77",
-    "Wi-Fi password": "LemonTree58",
-    "API key": "b71d0f64ac9e4d8193a5e27c60fd8b12",
-    "Access token": "Vn4cTz81QbLw6XsDk0RyM",
-    "PIN": "7316",
-    "Recovery code": "4c9d-81ef-07ab",
-}
+PERSONAL = table(__file__, "personal")
+SECRETS = table(__file__, "secrets")
 FORMS: dict[str, str] = table(__file__, "forms")
 
 
@@ -55,18 +43,7 @@ def test_a_layout_without_values_has_none(text: str) -> None:
     assert find_secrets(text) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        # A key is not cut where a mark of emphasis is inside of it.
-        ("**API key:** Ab*c1_Zk*9**2xQ_p7Lm0Rt5vYw8", ["Ab*c1_Zk*9**2xQ_p7Lm0Rt5vYw8"]),
-        ("`client_secret`: `q_8Zr__Lm2Xv7_Tb5Nc0Wp`", ["q_8Zr__Lm2Xv7_Tb5Nc0Wp"]),
-        # What the text itself shows to the patterns is not reported again from the view.
-        ('{"email": "ann.lee@orbit-mail.net", "phone_number": "2065550147"}', ["ann.lee@orbit-mail.net", "2065550147"]),
-        # A heading's label does not reach the text behind its rows.
-        ("name,passport\nNora Hale,XDB519302\n\nRoom 519302118 is free.", ["XDB519302"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "values"), rows(__file__, "a_value_is_reported_once_and_as_in_the_text"))
 def test_a_value_is_reported_once_and_as_in_the_text(text: str, values: list[str]) -> None:
     """Whatever marks are in it and around it."""
     matches = find_personal_data(text) + find_secrets(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.text.sentences import passages, split
+from tests.row_files import rows
 
 
 def pieces(text: str) -> list[str]:
@@ -12,16 +13,7 @@ def pieces(text: str) -> list[str]:
     return [text[s.start : s.end] for s in passages(text)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "You need for the passport:\n- two photos\n- the old passport\n- a form",
-        "1. Open the lid.\n2. Lift the filter.\n3. Rinse it.",
-        "| Size | Price |\n|---|---|\n| small | 4 EUR |\n| large | 6 EUR |",
-        "Anna Berg\nCarlo Conti\nDana Novak",
-        "Monday: 9 to 17\nSaturday: 10 to 14",
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "a_list_is_one_passage"))
 def test_a_list_is_one_passage(text: str) -> None:
     """Its lines name no subject alone; the line that announces them belongs to it."""
     assert pieces(text) == [text]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.text.redaction import mask_pii, mask_pii_at
+from tests.row_files import rows
 from tests.text.test_decoded_text import VALUES
 
 
@@ -80,17 +81,7 @@ def test_typographic_separators_are_no_shelter(value: str, before: str, after: s
     assert not any(c.isdigit() for c in text), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "lemlistPRIVATE cbad838857bde65f868fe0aeabe58da4",
-        "coinlib_key=a77ee41229f1664a",
-        "autopilot-access 7464f73330d325f5871906dd0e86ae6c",
-        "$2y$10$bhUO2Hk6ow11jNs0LBS4R.cjkM69nzEoALF0xB8jQb/TKNaWBmWb5",
-        "$5$UGom8IADOIcnLpqz$4MafZ5ggo8m9TC.jtpyyvMtHXSx1CO49d.oGa9KKB72",
-        '"awsSecretKey":"5uaGWyEHf8VgOwn7cmqHIinGCVrrUwo4Yw7AOCVF"',
-    ],
-)
+@pytest.mark.parametrize("text", rows(__file__, "random_words_with_a_secret_s_name_are_masked"))
 def test_random_words_with_a_secret_s_name_are_masked(text: str) -> None:
     """A random word that stands behind any secret's name is hidden, whatever the vendor; a hash of a password, too."""
     masked = mask_pii(text)

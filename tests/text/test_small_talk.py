@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.text.words import asks_nothing
+from tests.row_files import rows
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "hi", "Good morning!", "thanks a lot", "ok great", "tell me more", "why?", "it doesn't work", "summarize this",
-        "tl;dr", "Which one?", "danke", "merci", "can you explain that?", "Are you sure?",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("query", rows(__file__, "small_talk_asks_nothing"))
 def test_small_talk_asks_nothing(query: str) -> None:
     """There is nothing in it that a chunk could be about."""
     assert asks_nothing(query)
