@@ -5,22 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.evaluate.coverage import coverage
+from tests.row_files import rows
 
 TEXT = "The bicycle shop in Antwerp repairs gearboxes on Mondays."
 
 
-@pytest.mark.parametrize(
-    ("question", "share"),
-    [
-        ("bicycle gearboxes", 1.0),
-        ("quantum chromodynamics", 0.0),
-        ("Bicycle? GEARBOXES!", 1.0),
-        ("repairing", 1.0),  # repairs
-        ("shops", 0.0),  # too short to tell from what begins alike by chance
-        ("", None),
-        ("?! —", None),
-    ],
-)
+@pytest.mark.parametrize(("question", "share"), rows(__file__, "coverage"))
 def test_coverage(question: str, share: float | None) -> None:
     """Words that begin alike are the same; a question without words has no share."""
     assert coverage(question, TEXT) == share

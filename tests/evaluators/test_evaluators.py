@@ -22,7 +22,7 @@ from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from ragtrace.text.sentences import split
-from tests.row_files import rows
+from tests.row_files import rows, table
 
 
 def score(name: str, **fields: Any) -> Score:
@@ -114,16 +114,10 @@ CHUNKS = ("The warranty of the pump lasts 24 months. It starts at delivery.", "T
 ANSWER = "The pump is covered for 24 months. Bananas are yellow fruits."
 
 
-def test_answer_relevance() -> None:
+@pytest.mark.parametrize(("answer", "label"), rows(__file__, "answer_relevance"))
+def test_answer_relevance(answer: str, label: str) -> None:
     """An answer to the question passes, one to a neighbouring question fails; another language has no verdict."""
-    for answer, label in (
-        ("It lasts 24 months.", "pass"),
-        ("24 months from delivery.", "pass"),
-        ("You can pay by card or by bank transfer.", "fail"),
-        ("Die Garantie der Pumpe dauert vierundzwanzig Monate ab Lieferung.", "not_applicable"),
-        ("…", "not_applicable"),
-    ):
-        assert score("answer_relevance", query="How long is the warranty of the pump?", answer=answer).label == label
+    assert score("answer_relevance", query="How long is the warranty of the pump?", answer=answer).label == label
 
 
 def test_cosines_of_answers() -> None:
@@ -154,17 +148,11 @@ def test_a_few_words_name_no_subject(name: str, answer: str) -> None:
     assert score(name, query=QUERY, answer="Bananas are yellow fruits that grow in bunches.").label == "fail"
 
 
-def test_a_chunk_in_other_words_is_relevant() -> None:
+@pytest.mark.parametrize(("query", "chunk", "label"), rows(__file__, "a_chunk_in_other_words_is_relevant"))
+def test_a_chunk_in_other_words_is_relevant(query: str, chunk: str, label: str) -> None:
     """It holds hardly a word of the question; a chunk of another subject still fails. The model cannot compare two
     languages."""
-    for query, chunk, label in (
-        ("Can I bring my cat along?", "Pets are welcome in all rooms of the hotel.", "pass"),
-        ("How do I get my money back?", "Refunds are paid to the credit card within a week.", "pass"),
-        ("How do I get my money back?", "Basalt is a dark volcanic rock.", "fail"),
-        ("Wie bekomme ich mein Geld zurück?", "Refunds are paid to the credit card.", "not_applicable"),
-        ("Quanto dura la garanzia?", "La garanzia dura 24 mesi.", "pass"),
-    ):
-        assert score("context_relevancy_recall", query=query, documents=[chunk]).label == label
+    assert score("context_relevancy_recall", query=query, documents=[chunk]).label == label
 
 
 def test_context_relevancy() -> None:
@@ -218,34 +206,7 @@ def test_toxicity_tells_insults_from_business() -> None:
         assert value(name, answer=rude) > value(name, answer=polite), name
 
 
-GERMAN = "Die Besprechung beginnt um neun Uhr und endet gegen Mittag."
-ENGLISH = "The meeting starts at nine o'clock and ends around noon."
-RESET = "How do I reset my password?"
-"""It could be French, too; it has much of English and nothing of German or Chinese."""
-
-
-@pytest.mark.parametrize(
-    ("query", "answer", "label"),
-    [
-        ("¿Cuánto dura la garantía de la bomba?", "La garantía dura dos años desde la entrega.", "pass"),
-        (QUERY, "```python\nx = 1\n```", "not_applicable"),
-        (QUERY, "42", "not_applicable"),
-        # A question that asks for another language gets it; one that only names it has no verdict.
-        ("Translate to German: the meeting starts at nine and ends at noon.", GERMAN, "pass"),
-        ("What is the German text of the invitation to the meeting?", GERMAN, "pass"),
-        ("Übersetze das bitte ins Englische: Die Besprechung beginnt um neun Uhr.", ENGLISH, "pass"),
-        ("Résumez la réunion en anglais, s'il vous plaît.", ENGLISH, "pass"),
-        ("请用英语回答这个问题 会议几点开始", ENGLISH, "pass"),
-        ("When do meetings start in German companies, as a rule?", GERMAN, "not_applicable"),
-        ("Translate to French: the meeting starts at nine and ends at noon.", GERMAN, "fail"),
-        ("When does the meeting in Germany start tomorrow morning?", GERMAN, "fail"),
-        ("Wann beginnt die Besprechung in England morgen früh?", ENGLISH, "fail"),
-        # An answer whose language is certain gives a short question a verdict.
-        (RESET, "Open the settings of your account and follow the link that we send you.", "pass"),
-        (RESET, "Öffnen Sie die Einstellungen und folgen Sie dem Link in der Nachricht.", "fail"),
-        (RESET, "请打开设置并点击邮件中的链接。", "fail"),
-    ],
-)
+@pytest.mark.parametrize(("query", "answer", "label"), rows(__file__, "language_mismatch"))
 def test_language_mismatch(query: str, answer: str, label: str) -> None:
     """Question and answer are in one language, or in the one that was asked for; code and numbers are in none."""
     assert score("language_mismatch", query=query, answer=answer).label == label
@@ -339,24 +300,10 @@ def test_an_answer_about_something_else_is_not_grounded() -> None:
     assert score("groundedness", query=QUERY, documents=CHUNKS, answer="Dogs bark at night.").label == "fail"
 
 
-REFUSALS = (
-    "I'm sorry, the passages do not mention that.", "I don't know.",
-    "The provided context does not contain this information.", "I could not find this in the documents.",
-    "There is no information about that.", "My notes stop short of that subject, so I will leave it.",
-    "I cannot help with breaking into a house. Burglary is illegal, and it is important to respect others' homes.",
-    "Das kann ich leider nicht beantworten. Bitte wenden Sie sich an den Kundendienst.", "抱歉,资料中没有提到这一点。",
-)  # fmt: skip
-ANSWERS = (
-    "The pump is covered for 24 months.", "Python does not provide a switch statement before 3.10.",
-    "A set does not contain duplicates.", "I can't recommend this pump enough.",
-    "I'm sorry to hear that. Every pump has a warranty of five years.",
-    "I could not find the price. The pump is covered for 24 months.",
-    "The manual does not mention the price, but the filter is free of charge.",
-    "My apologies, I meant 24 months and not 36.", "You cannot return an opened filter.",
-)  # fmt: skip
+REFUSALS = rows(__file__, "refusals")
 
 
-@pytest.mark.parametrize("answer", [*REFUSALS, *ANSWERS])
+@pytest.mark.parametrize("answer", REFUSALS + rows(__file__, "answers"))
 def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> None:
     """What stands beside an abstention is judged; the refusal evaluator, groundedness and the cause agree."""
     trace = make_trace(query=QUERY, documents=CHUNKS, answer=answer)
@@ -443,16 +390,7 @@ def test_context_entities_recall() -> None:
 TABLE = (
     "| plan | price | support |\n|---|---|---|\n| basic | 5 EUR | no |\n| plus | 9 EUR | no |\n| team | 9 EUR | no |"
 )
-STRUCTURED = {
-    "a table": f"These are the plans:\n\n{TABLE}\n\nYou can change the plan at any time.",
-    "opening hours": "\n".join(f"{day}: 9:00 am to 6:00 pm" for day in ("Monday", "Tuesday", "Wednesday", "Thursday")),
-    "links": "See https://docs.example.org/guide/install/linux and https://docs.example.org/guide/install/windows.",
-    "a name twice": "The European Union General Data Protection Regulation applies. Under the European Union General "
-    "Data Protection Regulation you may ask for a copy.",
-    "code": "Run this:\n```\n" + "pip install pump\n" * 4 + "```\nThen restart.",
-    "items": "\n".join(f"- Valve {i}: opens at {i * 3} bar, closes at {i * 2} bar." for i in range(12)),
-    "rules": "Step one is done.\n----------\nStep two is done.\n----------\nStep three is done.",
-}
+STRUCTURED = table(__file__, "structured")
 LOOPS = {
     "rounds": "The pump is covered for 24 months from delivery. " * 6,
     "a short round": "and so on " * 12,

@@ -15,6 +15,7 @@ from ragtrace.evaluation import run
 from ragtrace.records import Document, Score
 from ragtrace.testing import make_trace
 from ragtrace.text.claims import read
+from tests.row_files import rows, table
 
 CHUNKS = (
     "The warranty of the pump lasts 24 months and starts at delivery. It covers the motor and the seals. Wear parts "
@@ -41,34 +42,10 @@ def value(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: An
     return found
 
 
-ANSWER = """Sure! Here's what the manual says:
-
-1. The pump has 3 filters, and it needs a new one every year; many owners forget this.
-2. Dr. Meyer (v2.1, see https://a.io/b.html) wrote it in Jan. 1998.
-
-```python
-x = 1
-```
-| part | price |
-I could not find the price in the documents. Would you like more? I hope this helps!"""
-
-
 def test_an_answer_is_cut_into_statements_of_their_kind() -> None:
     """Compound sentences are cut; lists, code, URLs and abbreviations survive; what claims nothing is told apart."""
-    found = [(s.kind, ANSWER[s.start : s.end]) for s in read(ANSWER).statements]
-    assert found == [
-        ("courtesy", "Sure!"),
-        ("lead_in", "Here's what the manual says:"),
-        ("claim", "1. The pump has 3 filters"),
-        ("claim", "it needs a new one every year"),
-        ("claim", "many owners forget this."),
-        ("claim", "2. Dr. Meyer (v2.1, see https://a.io/b.html) wrote it in Jan. 1998."),
-        ("code", "```python\nx = 1\n```"),
-        ("claim", "| part | price |"),
-        ("abstention", "I could not find the price in the documents."),
-        ("question", "Would you like more?"),
-        ("courtesy", "I hope this helps!"),
-    ]
+    answer, statements = table(__file__, "an_answer_is_cut_into_statements_of_their_kind").values()
+    assert [[s.kind, answer[s.start : s.end]] for s in read(answer).statements] == statements
 
 
 GOOD = "The warranty of the pump lasts 24 months and starts at delivery."
@@ -95,15 +72,7 @@ def test_the_evidence_names_claims_and_passages() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    ("answer", "label"),
-    [
-        ("I could not find this in the documents.", "refusal"),
-        ("```python\nx = 1\n```", "not_applicable"),
-        ("Would you like to know more?", "not_applicable"),
-        ("Die Garantie der Pumpe dauert vierundzwanzig Monate und beginnt mit der Lieferung.", "not_applicable"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "label"), rows(__file__, "what_cannot_be_judged_gets_a_label_and_no_number"))
 def test_what_cannot_be_judged_gets_a_label_and_no_number(name: str, answer: str, label: str) -> None:
     """A refusal, code, a question, a language that the model does not know."""
     found = score(name, answer)
@@ -186,14 +155,7 @@ def test_an_answer_without_sentences_is_read_in_pieces() -> None:
     assert score("groundedness", "The valve x1=(3); y2=[4]; " * 800).label == "fail"
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("You have 14 days to claim it.", "You have 24 days to claim it."),
-        ("Filters are not covered.", "Filters are covered, too."),
-        ("The service desk needs a photo of the label.", "The service desk sends a photo of the label."),
-    ],
-)
+@pytest.mark.parametrize(("right", "wrong"), rows(__file__, "one_changed_detail_lowers_the_score"))
 def test_one_changed_detail_lowers_the_score(right: str, wrong: str) -> None:
     """A number, a negation, a role: all words are in the chunks."""
     assert value("groundedness", right) > value("groundedness", wrong)
@@ -224,16 +186,7 @@ _MISSED = pytest.mark.xfail(reason="the reader misses these: docs/quality.md", s
 
 @_MISSED
 @pytest.mark.parametrize(
-    ("right", "wrong", "chunk"),
-    [
-        ("The pump has two years of warranty.", "The pump has three years of warranty.", CHUNKS[0]),
-        ("Two guests pay 18 EUR a day.", "Two guests pay 19 EUR a day.", "Each guest pays 9 EUR a day."),
-        (
-            "Unused items may be returned within 30 days of delivery.",
-            "Used items may be returned within 30 days of delivery.",
-            "Items may be returned within 30 days if unused.",
-        ),
-    ],
+    ("right", "wrong", "chunk"), rows(__file__, "a_converted_or_worked_out_value_is_told_from_a_wrong_one")
 )
 def test_a_converted_or_worked_out_value_is_told_from_a_wrong_one(right: str, wrong: str, chunk: str) -> None:
     """The right one passes and the wrong one fails."""
