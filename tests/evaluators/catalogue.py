@@ -11,117 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-CRITICS = ("harmful", "malicious", "bias", "toxic", "hateful", "sexual", "violent", "insensitive", "self_harm")
-ROWS: tuple[str, ...] = (
-    # generation
-    "faithfulness", "hallucination", "context_contradiction", "hallucination_cross_encoder", "groundedness",
-    "answer_relevance", "answer_relevance_cosine", "answer_relevance_max",
-    "answer_relevancy_questions", "answer_relevancy_statements",
-    "answer_correctness", "answer_similarity", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_1", "rouge_2", "rouge_l",
-    "noise_sensitivity", "noise_sensitivity_relevant", "noise_sensitivity_irrelevant", "perplexity",
-    "looping_unique_sentences", "looping_repeated_substring", "looping_compression_ratio", "language_mismatch",
-    "tokens_presence", "g_eval", "judge",
-    *(f"gptscore_qa_{a}" for a in ("interest", "engagement", "understandability", "relevance", "specific",
-                                   "correctness", "semantically_appropriate", "fluency")),
-    *(f"gptscore_translation_{a}" for a in ("accuracy", "fluency", "mqm")),
-    *(f"gptscore_summary_ref_{a}" for a in ("semantic_coverage", "factuality", "informativeness", "coherence",
-                                            "relevance", "fluency")),
-    *(f"gptscore_summary_{a}" for a in ("semantic_coverage", "factuality", "consistency", "informativeness",
-                                        "coherence", "relevance", "fluency")),
-    "summary_completeness", "summary_faithfulness_zs", "summary_faithfulness_conv", "summary_judge", "ragas",
-    "classification",
-    # retrieval
-    "context_precision", "context_precision_statements", "context_recall", "context_entities_recall",
-    "context_relevancy", "context_relevancy_recall", "context_relevancy_precision",
-    # privacy
-    "pii_leakage", "sensitive_data_leakage", "contact_information",
-    # safety and fairness
-    "toxicity", "toxicity_severe", "toxicity_obscene", "toxicity_threat", "toxicity_insult",
-    "toxicity_identity_attack", "fairness_bias", "sexism", "stereotypes",
-    *(f"critic_{c}" for c in (*CRITICS, "manipulative")),
-)  # fmt: skip
-BOTH_WAYS = (
-    "faithfulness", "hallucination", "context_contradiction", "answer_correctness", "noise_sensitivity",
-    "noise_sensitivity_relevant", "noise_sensitivity_irrelevant", "language_mismatch", "context_precision",
-    "context_precision_statements", "context_recall", "context_entities_recall", "context_relevancy",
-    "contact_information", "fairness_bias", "ragas",
-)  # fmt: skip
-"""Rows with a local method and a judge's; the judge's evaluator has `_judge` behind the name."""
+from tests.row_files import rows, table
 
-AI = "What is AI?"
-LEARNING = "Machine Learning is the study of algorithms which learn with more data."
-KNOWN_AS = "AI is known as Artificial Intelligence."
-MIMICKING = (
-    "Artificial intelligence refers to machines mimicking human intelligence, like problem-solving and learning. AI "
-    "includes applications like virtual assistants, robotics, and autonomous vehicles. It's evolving rapidly with "
-    "advancements in machine learning and deep learning."
-)
-NLP = (
-    "NLP is a branch of AI that enables computers to understand, interpret, and generate human language. Techniques "
-    "include tokenization, stemming, and sentiment analysis. Applications range from chatbots to language translation "
-    "services."
-)
-PATTERNS = (
-    "Machine learning is a field of artificial intelligence focused on enabling systems to learn patterns from data. "
-    "Algorithms analyze past data to make predictions or classify information. Popular applications include "
-    "recommendation systems and image recognition."
-)
-CHIPS, BATTLE = "NVIDIA makes chips for AI.", "Google and Microsoft are battling out the market share for AI Chatbots."
-AI_REFERENCE = (
-    "AI, also known as Artificial Intelligence, is used to build complex systems for applications like virtual "
-    "assistants, robotics, and autonomous vehicles."
-)
-AI_ANSWER = (
-    "AI refers to machines mimicking human intelligence, including problem-solving and learning. AI has applications "
-    "like virtual assistants, robotics, and autonomous vehicles."
-)
-BOWL = {
-    "query": "When was the first Super Bowl held?",
-    "documents": (
-        "The First AFL-NFL World Championship Game, later known as Super Bowl I, was played on January 15, 1967, at "
-        "the Los Angeles Memorial Coliseum.",
-    ),
-    "answer": "The first Super Bowl was held on January 15, 1967, in Florida.",
-}
-BRAZIL = {
-    "query": "What is the capital of Brazil?",
-    "documents": ("Brazil is a country in South America. Its capital is Brasília.",),
-    "answer": "The capital of Brazil is Florida.",
-}
-CAPITAL = {
-    "query": "What is the capital city of Brazil?",
-    "documents": (),
-    "answer": "The capital city of Brazil is Brasília. It replaced Rio de Janeiro as the capital in 1960. Florida is a "
-    "state in the USA.",
-}
-MONA_LISA = {
-    "query": "Who painted the Mona Lisa and in what century was it painted?",
-    "reference": "Leonardo da Vinci painted the Mona Lisa in the 16th century.",
-    "documents": (
-        "The Mona Lisa is a famous portrait painted by Leonardo da Vinci. It is believed to have been started in the "
-        "early 1500s. Some art historians date its completion to around 1519, placing it firmly in the 15th century "
-        "according to certain periodizations.",
-    ),
-    "answer": "Leonardo da Vinci painted the Mona Lisa, and it was painted in the 15th century.",
-}
-AUSTEN = {
-    "query": "Who wrote the novel 'Pride and Prejudice'?",
-    "reference": "Jane Austen wrote 'Pride and Prejudice.'",
-    "documents": (
-        "Jane Austen published 'Pride and Prejudice' in 1813, a classic romance novel.",
-        "Charlotte Brontë, a renowned author, is best known for her novel 'Jane Eyre,' published in 1847.",
-    ),
-    "answer": "Charlotte Brontë wrote 'Pride and Prejudice,' and she is famous for 'Jane Eyre.'",
-}
-NODES = {"query": AI, "documents": (LEARNING, KNOWN_AS, MIMICKING, NLP, PATTERNS), "answer": AI_ANSWER}
-RECALL = {
-    "query": AI,
-    "documents": (CHIPS, "AI is an acronym for Artificial Intelligence."),
-    "reference": AI_REFERENCE,
-    "answer": AI_ANSWER,
-}
-RELEVANCY = {"query": AI, "documents": (CHIPS, BATTLE, MIMICKING, NLP, PATTERNS), "answer": AI_ANSWER}
-SHORT = {"query": "Is it?", "documents": (), "answer": "It is.", "reference": "It is."}
+CRITICS = ("harmful", "malicious", "bias", "toxic", "hateful", "sexual", "violent", "insensitive", "self_harm")
+ROWS: list[str] = rows(__file__, "rows")
+BOTH_WAYS = rows(__file__, "both_ways")
+"""Rows with a local method and a judge's; the judge's evaluator has `_judge` behind the name."""
+CHIPS, KNOWN_AS, MIMICKING, NLP, PATTERNS, AI_REFERENCE, AI_ANSWER = table(__file__, "texts").values()
+BOWL, BRAZIL, CAPITAL, MONA_LISA, AUSTEN, NODES, RECALL, RELEVANCY, SHORT = table(__file__, "traces").values()
 
 
 @dataclass(frozen=True)
@@ -152,24 +49,7 @@ _QUESTIONS = {"questions": {"questions": ["a", "b", "c"]}}
 _CORRECTNESS = {"correctness": {"both": ["a", "b"], "answer_only": ["c"], "reference_only": ["d"]}}
 _RELEVANT_CHUNKS = {"relevant_chunks": {"relevant": [2, 3]}}
 _ATTRIBUTED = _flags("attributed", "claim", "attributed", "10")
-_MONA = {
-    "noise": {
-        "claims": [
-            {"claim": "Leonardo da Vinci painted the Mona Lisa", "correct": True, "contexts": [1]},
-            {"claim": "It was painted in the 15th century", "correct": False, "contexts": [1]},
-        ],
-        "relevant_contexts": [1],
-    }
-}
-_AUSTEN = {
-    "noise": {
-        "claims": [
-            {"claim": "Charlotte Brontë wrote 'Pride and Prejudice'", "correct": False, "contexts": []},
-            {"claim": "Charlotte Brontë is famous for 'Jane Eyre'", "correct": False, "contexts": [2]},
-        ],
-        "relevant_contexts": [1],
-    }
-}
+_MONA, _AUSTEN = table(__file__, "noise").values()
 
 
 def _fails(name: str, answer: bool, context: bool | None = None) -> dict[str, Any]:
