@@ -15,6 +15,7 @@ from ragtrace_backends.score_delivery import ScoreDelivery
 from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
 from tests.delivery.servers import RESET, Running, serving
 from tests.delivery.test_score_delivery import adds_up, annotation, delivering_to
+from tests.row_files import rows
 
 INGESTION = "/api/public/ingestion"
 
@@ -64,25 +65,13 @@ def test_scores_have_their_types() -> None:
 
 def test_scores_follow_their_configs() -> None:
     """A score whose name has a config in the project names it and has its type, where it complies with it."""
+    cases = rows(__file__, "scores_follow_their_configs")
     api = LangfuseApi()
-    api.configs = [
-        config("low", "NUMERIC", minValue=0, maxValue=1),
-        config("high", "NUMERIC", minValue=0.75),
-        config("passes", "BOOLEAN"),
-        config("tone", "CATEGORICAL", categories=[{"label": "friendly", "value": 1}]),
-        config("other", "CATEGORICAL", categories=[{"label": "friendly", "value": 1}]),
-        config("old", "BOOLEAN", isArchived=True),
-    ]
-    names = ("low", "high", "passes", "tone", "other", "old")
-    rows = sent(api, *(annotation(1, name=name, label="friendly" if name == "tone" else "pass") for name in names))
-    assert [(row["name"], row["value"], row["dataType"], row.get("configId")) for row in rows] == [
-        ("low", 0.5, "NUMERIC", "c-low"),
-        ("high", 0.5, "NUMERIC", None),
-        ("passes", 1.0, "BOOLEAN", "c-passes"),
-        ("tone", "friendly", "CATEGORICAL", "c-tone"),
-        ("other", 0.5, "NUMERIC", None),
-        ("old", 0.5, "NUMERIC", None),
-    ]
+    api.configs = [config(name, kind, **fields) for name, kind, fields, _, _ in cases]
+    stored = sent(api, *(annotation(1, name=name, label=label) for name, _, _, label, _ in cases))
+    values = [[row["value"], row["dataType"], row.get("configId")] for row in stored]
+    assert [row["name"] for row in stored] == [name for name, *_ in cases]
+    assert values == [expected for *_, expected in cases]
 
 
 def test_part_of_a_batch_fails() -> None:

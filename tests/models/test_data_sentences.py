@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ragtrace.evaluate.models.answer_reader import reader
 from ragtrace.evaluate.models.data_sentences import divide
+from tests.row_files import rows
 
 ORDERS = [
     {"orderId": "SO-1", "status": "ON_HOLD", "items": 3},
@@ -39,24 +40,13 @@ def test_an_object_is_a_sentence(chunk: str) -> None:
     assert chunk[parts[0].start : parts[0].end].endswith("}")
 
 
-ADDRESSES = '{"from": {"address": {"city": "Rome"}}, "to": {"address": {"city": "Oslo"}, "days": [3, 4]}}'
 PROSE = ["a: 1; b: 2.", *["Prose."] * 25, "END"]
 
 
 @pytest.mark.parametrize(
     ("chunk", "texts"),
     [
-        # A block of `key: value` is a sentence, unless it is a dialogue; other lines stay as they are.
-        ("| id | due_on |\n|---|---|\n| 7 | 2025-04 |", ["| id | due_on |", "|---|---|", "| 7 | 2025-04 |"]),
-        (
-            "name: A\nfree: 3\nopen: true\n\nname: B\nis_free: 0\nid: 7",
-            ["name: A; free: 3; open: true.", "name: B; is free: 0; id: 7."],
-        ),
-        ("Q: Is it open?\nA: Yes.\nQ: And now?\nA: No.", ["Q: Is it open?", "A: Yes.", "Q: And now?", "A: No."]),
-        ("It opened on 2025-03-04.", ["It opened on 2025-03-04."]),
-        # A value has the keys of all objects around it, within a record; what is shown to a person is never empty.
-        (ADDRESSES, ["from address city: Rome; to address city: Oslo; to days: 3, 4."]),
-        ('[["id", "name"], ["1", "x"]] {"a": 1, "b": 2, "c": 3}', ["id, name.", "1, x.", "a: 1; b: 2; c: 3."]),
+        *rows(__file__, "a_value_keeps_its_keys_and_its_place"),
         ('{"a": 1, "b": 2, "c": ' + "Prose. " * 25 + "END}", PROSE),
         ('{"a": 1, "b": 2, "texts": ["' + "Prose. " * 25 + 'END"]}', PROSE),
     ],

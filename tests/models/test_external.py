@@ -27,6 +27,7 @@ from ragtrace.live.child_process import ProcessRunner
 from ragtrace.records import Score
 from ragtrace.settings import Settings, for_evaluators, load
 from ragtrace.testing import make_trace
+from tests.row_files import rows
 
 Models = dict[str, str]
 USED = (toxicity_models, entailment_models, similarity_models, pii_engines)
@@ -56,17 +57,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
     monkeypatch.setitem(sys.modules, name, module)
 
 
-@pytest.mark.parametrize(
-    ("models", "module", "evaluator", "package"),
-    [
-        ({"toxicity": "detoxify:original"}, "detoxify", "toxicity", "pip install 'detoxify'"),
-        ({"pii": "presidio"}, "presidio_analyzer", "pii_leakage", "pip install 'presidio-analyzer'"),
-        ({"pii": "gliner:some"}, "gliner", "contact_information", "pip install 'gliner'"),
-        ({"entailment": "x"}, "sentence_transformers", "hallucination_cross_encoder", "transformers]"),
-        ({"entailment": HHEM}, "transformers", "hallucination_cross_encoder", "transformers]"),
-        ({"similarity": "x"}, "sentence_transformers", "answer_relevance_cosine", "transformers]"),
-    ],
-)
+@pytest.mark.parametrize(("models", "module", "evaluator", "package"), rows(__file__, "a_missing_package_is_named"))
 def test_a_missing_package_is_named(
     monkeypatch: pytest.MonkeyPatch, models: Models, module: str, evaluator: str, package: str
 ) -> None:

@@ -25,6 +25,7 @@ from ragtrace.batch.selection import parse_names, suitable
 from ragtrace.cli import main
 from ragtrace.evaluate.judge import use_judge
 from tests.judge import server as s
+from tests.row_files import rows
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -386,16 +387,7 @@ def test_a_gate_of_an_evaluator_that_is_not_selected(tmp_path: Path, capsys: pyt
     assert "faithfulness: no value for (no model)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("gate", "message"),
-    [
-        ("faithfulness=high", "expected a number after faithfulness="),
-        ("faithfulness=80", "faithfulness=80 is outside of the evaluator's range, 0 to 1"),
-        ("faithfulness=120%", "faithfulness=120% is no share of rows"),
-        ("faithfulnes=0.8", "there is no evaluator 'faithfulnes'; did you mean faithfulness"),
-        ("=0.8", "expected NAME=VALUE"),
-    ],
-)
+@pytest.mark.parametrize(("gate", "message"), rows(__file__, "a_wrong_gate_is_refused_before_any_row"))
 def test_a_wrong_gate_is_refused_before_any_row(
     gate: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -442,11 +434,11 @@ def test_junit_has_what_was_evaluated(tmp_path: Path) -> None:
 def test_a_report_and_a_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The folder has the three files; perturbed rows show flips; the comparison tells better from worse."""
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'ragtrace-otel[eval]'")
-    for name, rows in (
+    for name, changed in (
         ("a", [{**r, "answer": "Nobody covers any pump after the first storm of May."} for r in ROWS]),
         ("b", [{**r, "answer": r["contexts"][0]} for r in ROWS]),
     ):
-        path = jsonl(tmp_path / f"{name}.jsonl", rows)
+        path = jsonl(tmp_path / f"{name}.jsonl", changed)
         arguments = ["--out", str(tmp_path / f"{name}.out"), "--report", str(tmp_path / name), "--evaluators", NAMES]
         assert main(["eval", str(path), *arguments, "--perturb", "typos,chunk_order"]) == 0
     assert {p.name for p in (tmp_path / "a").iterdir()} == {"results.parquet", "results.json", "report.html"}

@@ -22,6 +22,7 @@ from ragtrace.console.chatlogs.store import open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.review.queue import submit
 from tests.review.review_data import NOW, evaluation, good, people, scored
+from tests.row_files import rows
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -108,16 +109,7 @@ def test_reviewed_logs_are_cases(reviewed: Path, tmp_path: Path) -> None:
     assert [id for id in ids if f"test_log[{id}]" in collected] == ids
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no reviewed logs are named: give --ragtrace-logs SOURCE, or set ragtrace_logs"),
-        ("", "logs.jsonl has no reviewed logs"),
-        ('{"query": "q", "answer": {"a": 7}}\n', "logs.jsonl, line 1: answer is a dict, not a text"),
-        ('{"id": "a", "query": "q"}\n{"id": "a", "query": "q"}\n', "logs.jsonl has several logs with the id 'a'"),
-        ("away", "cannot be read: No such file or directory"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), rows(__file__, "unusable_logs_are_an_error_in_one_line"))
 def test_unusable_logs_are_an_error_in_one_line(content: str | None, message: str, tmp_path: Path) -> None:
     """A run that should have cases and has none does not pass: one line says what is wrong."""
     write(tmp_path, test_logs=LOGS)

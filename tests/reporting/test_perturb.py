@@ -13,6 +13,7 @@ from ragtrace.batch.reporting.paraphrase import paraphrase
 from ragtrace.batch.reporting.perturb import KINDS, perturbed
 from ragtrace.errors import SettingError
 from ragtrace.records import Document, Trace
+from tests.row_files import rows
 
 _NUMBERS = re.compile(r"\d+")
 words = st.sampled_from(
@@ -60,21 +61,10 @@ def test_typos_are_few_and_spare_negations(query: str, seed: int) -> None:
         assert not {"not", "never", "Norway", "don't"} & {b for b, _ in hit}
 
 
-@pytest.mark.parametrize(
-    ("query", "possible"),
-    [
-        ("What is the capital of France?", {"Can you tell me what the capital of France is?",
-                                            "I would like to know what the capital of France is.",
-                                            "What's the capital of France?"}),
-        ("How do I reset my password?", {"Could you tell me how to reset my password?"}),
-        ("List the planets.", {"Please list the planets."}),
-        ("Is the door not locked?", {"I have a question: Is the door not locked?"}),
-        ("What's the price?", {"What is the price?"}),
-    ],
-)  # fmt: skip
-def test_paraphrases(query: str, possible: set[str]) -> None:
+@pytest.mark.parametrize(("query", "possible"), rows(__file__, "paraphrases"))
+def test_paraphrases(query: str, possible: list[str]) -> None:
     """Each is what some seed gives."""
-    assert possible <= {paraphrase(query, random.Random(seed)) for seed in range(60)}
+    assert set(possible) <= {paraphrase(query, random.Random(seed)) for seed in range(60)}
 
 
 UNTURNED = ("Where is the meeting held?", "What is causing this?", "What is the thing that is used for?", "Who is Ann?")

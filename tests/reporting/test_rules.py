@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ragtrace.cli import main
+from tests.row_files import rows
 
 
 @pytest.mark.process
@@ -42,17 +43,7 @@ def test_the_written_rules_are_valid_and_say_what_was_chosen(tmp_path: Path) -> 
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--pages", "a b"], "--pages"),
-        (["--env-pattern", "("], "no regular expression"),
-        (["--env-pattern", 'a"b'], "quote"),
-        (["--env-pattern", "prod(?!-old)"], "no regular expression of RE2"),
-        (["grafana.example.org"], "address for links"),
-        (["https://g.example", 'https://c/"q'], "address for links"),
-    ],
-)
+@pytest.mark.parametrize(("more", "message"), rows(__file__, "bad_input_is_refused"))
 def test_bad_input_is_refused(
     more: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

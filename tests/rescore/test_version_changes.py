@@ -12,6 +12,7 @@ from ragtrace.console.chatlogs.store import open_store
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Score
 from tests.chatlogs.evaluations import NOW, made
+from tests.row_files import rows
 
 
 def _score(version: str, value: float, label: str | None = "") -> Score:
@@ -72,17 +73,7 @@ def test_the_last_two_versions_are_the_default(store_url: str, capsys: pytest.Ca
     assert capsys.readouterr().out.startswith("A: version 1   B: version 3")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--evaluator", "brief", "1", "9"], "has no scores of brief in version '9'; there are 1, 2"),
-        (["--evaluator", "brief", "1", "1"], "has no two versions of 'brief' to compare: there are 1, 2"),
-        (["--evaluator", "other"], "has no two versions of 'other' to compare: there are none"),
-        (["--evaluator", "brief", "--app", "lab"], "has no log that brief scored in both versions, 1 and 2"),
-        ([], "compare needs two folders of reports, or --evaluator NAME"),
-        (["only"], "compare needs two folders of reports, or --evaluator NAME"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), rows(__file__, "what_cannot_be_compared"))
 def test_what_cannot_be_compared(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

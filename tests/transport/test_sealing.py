@@ -20,6 +20,7 @@ from ragtrace.worker.worker_settings import load_worker
 from ragtrace_brokers.key_file import parse_day_keys, today
 from ragtrace_brokers.message import HEADER_KEY_ID, HEADER_PROBABILITY, HEADER_SCHEMA, UnreadableMessageError
 from ragtrace_brokers.seal import TransportKeys, payload_of
+from tests.row_files import rows
 from tests.transport.workers import message, write_keys
 from tests.worker.running import wait_for
 
@@ -115,16 +116,7 @@ def test_the_command_makes_and_removes_keys(tmp_path: Path, capsys: pytest.Captu
     assert os.listdir(tmp_path) == ["keys"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "empty list of keys"),
-        ("Tm90IGEgZGF5", "does not begin with a day"),
-        ("2026-1-1=AAAA", "does not begin with a day"),
-        ("2026-01-01=AAAA", "the key of 2026-01-01 is not 32 bytes"),
-        (f"2026-01-01={'0' * 64} 2026-01-01={'1' * 64}", "two keys of 2026-01-01"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), rows(__file__, "wrong_keys_are_refused_without_being_quoted"))
 def test_wrong_keys_are_refused_without_being_quoted(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
