@@ -20,12 +20,10 @@ from ragtrace.settings import load
 from ragtrace.text.redaction import KeyedHash
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
-from ragtrace_brokers.address import parse_address
-from ragtrace_brokers.broker_adapters import open_transport
 from ragtrace_brokers.message import HEADER_PROBABILITY, HEADER_TENANT
 from tests.otlp.receivers import http_server, plain
 from tests.ports import free_port
-from tests.transport.brokers import BROKERS, NATS, REDIS, Broker, stream_name
+from tests.transport.brokers import NATS, REDIS, Broker, stream_name
 from tests.transport.workers import fetching, message, messages, scores, wait_scored
 from tests.worker.running import post, request_of, wait_for
 
@@ -153,17 +151,6 @@ def test_a_full_stream_refuses_publishers(kind: str, options: str, tmp_path: Pat
         with http_server() as (endpoint, received), fetching(broker.url(stream), endpoint):
             wait_scored(received, kept)
             assert set(scores(received)) == kept
-
-
-@pytest.mark.parametrize("scheme", BROKERS)
-def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`ragtrace dead-letters` says in one line which broker does not answer, and publishing says that it does not."""
-    url = f"{scheme}://127.0.0.1:{free_port()}/traces"
-    assert main(["dead-letters", url]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert url.rpartition("/")[0].partition("//")[2] in line
-    with closing(open_transport(parse_address(url))) as transport:
-        assert transport.publish([message(1)]) == ["unreachable"]
 
 
 def test_doctor_shows_dead_letters(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
