@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from ragtrace_backends.phoenix import PhoenixAnnotations
 from ragtrace_backends.score_delivery import Backend, DeliveryLimits, ScoreDelivery
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import RESET, Running, restarted, serving
+from tests.waiting import in_fork
 
 QUICK = DeliveryLimits(wait=0.01, pauses=(0.01, 0.1))
 
@@ -292,12 +292,12 @@ def test_forked_child_delivers_its_own() -> None:
         delivery.put(annotation(1))
         assert delivery.flush(20)
         delivery.put(annotation(2))
-        child = os.fork()
-        if not child:
+
+        def deliver() -> bool:
             delivery.put(annotation(3))
-            done = delivery.flush(20) and delivery.stats().accepted == delivery.stats().delivered == 1
-            os._exit(0 if done else 1)
-        assert os.waitpid(child, 0)[1] == 0
+            return delivery.flush(20) and delivery.stats().accepted == delivery.stats().delivered == 1
+
+        in_fork(deliver)
         assert delivery.flush(20)
         assert delivery.stats().delivered == 2
     assert len(api.rows) == 3

@@ -3,6 +3,7 @@ webhook, review item; all of them real."""
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import shutil
@@ -22,6 +23,7 @@ from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from tests.ports import free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
@@ -55,15 +57,10 @@ class Webhook:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-def wait_for(url: str, seconds: float = 30.0) -> None:
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            urllib.request.urlopen(url, timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < until, f"{url} does not answer"
-            time.sleep(0.1)
+def is_ready(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/-/ready", timeout=1):
+        return True
+    return False
 
 
 @pytest.fixture
@@ -100,8 +97,7 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
         subprocess.Popen(c, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for c in commands
     ]
     try:
-        wait_for(f"http://127.0.0.1:{prometheus}/-/ready")
-        wait_for(f"http://127.0.0.1:{alertmanager}/-/ready")
+        until(lambda: all(is_ready(f"http://127.0.0.1:{port}") for port in (prometheus, alertmanager)))
         yield sink, webhook, f"http://127.0.0.1:{prometheus}"
     finally:
         for process in processes:
@@ -123,10 +119,7 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     application, the evaluator and a runbook; Prometheus knows the trace by an exemplar; and what Alertmanager posts for
     review makes that very trace, and no other, a review item."""
     sink, webhook, prometheus = chain
-    until = time.monotonic() + 60
-    while not ask(prometheus, 'query?query=ragtrace_evaluations_total{verdict="fail"}'):
-        assert time.monotonic() < until, "no scrape"
-        time.sleep(0.2)
+    until(lambda: ask(prometheus, 'query?query=ragtrace_evaluations_total{verdict="fail"}'))
     check = plugins.load("sensitive_data_leakage")
     now = time.time()
     facts = Facts(app="shop", env="prod")
@@ -135,9 +128,7 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     evaluations = [Evaluation(t, tuple(s)) for t, s in zip((trace, clean), run(check, [trace, clean]), strict=True)]
     for evaluation in evaluations:
         sink(evaluation)
-    while {path for path, _ in webhook.posted} < {"/pager", "/api/alerts"}:
-        assert time.monotonic() < until, [path for path, _ in webhook.posted]
-        time.sleep(0.2)
+    until(lambda: {path for path, _ in webhook.posted} >= {"/pager", "/api/alerts"})
     (alert,) = next(body for path, body in webhook.posted if path == "/pager")["alerts"]
     assert alert["labels"]["alertname"] == "RagtraceSecretLeaked"
     assert alert["labels"]["app"] == "shop"

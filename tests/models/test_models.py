@@ -19,6 +19,7 @@ from ragtrace.evaluate.models import model_file
 from ragtrace.evaluate.models.embedding import CachedEmbedder, OnnxEmbedder, get_embedder, load_embedder, use_embedder
 from ragtrace.evaluate.models.encoder import encode, open_session, runs
 from ragtrace.evaluate.models.products import product
+from tests.waiting import in_fork
 
 
 def test_vectors_are_unit_rows_and_mean_something() -> None:
@@ -126,10 +127,7 @@ def test_a_forked_child_keeps_the_chosen_embedder() -> None:
     inner = Counting()
     use_embedder(inner)  # type: ignore[arg-type]
     try:
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if get_embedder().name == "counting" else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        in_fork(lambda: get_embedder().name == "counting")
     finally:
         use_embedder(None)
     assert get_embedder().name == OnnxEmbedder.name

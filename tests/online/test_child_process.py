@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ragtrace.live.child_process import ProcessRunner, portable
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Facts
 from ragtrace.testing import Capture, make_trace
+from tests.waiting import in_fork, until
 
 pytestmark = pytest.mark.process
 CHECK, BATCH = plugins.load("looping_compression_ratio"), [make_trace()]
@@ -102,10 +102,7 @@ def test_a_pipeline_with_a_child() -> None:
     child = next(iter(pipeline._runners.values())).process._child
     assert child is not None
     pipeline.close(5)
-    deadline = time.monotonic() + 10
-    while child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert child.poll() is not None
+    until(lambda: child.poll() is not None)
 
 
 def test_a_child_can_be_replaced_while_many_descriptors_are_open(runner: ProcessRunner) -> None:
@@ -148,22 +145,19 @@ def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, capl
         runner.stop()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_a_child_of_its_own(runner: ProcessRunner) -> None:
     """It neither uses nor ends the child of its parent."""
     assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
     process = runner._child.pid
-    fork = os.fork()
-    if not fork:
-        code = 1
-        try:
-            runner.stop()  # nothing is there to stop
-            scores = runner.evaluate(CHECK, BATCH, [0], 60)
-            code = 0 if scores and runner._child is not None and runner._child.pid != process else 2
-            runner.stop()
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+
+    def evaluate() -> None:
+        runner.stop()  # nothing is there to stop
+        assert runner.evaluate(CHECK, BATCH, [0], 60)
+        assert runner._child is not None
+        assert runner._child.pid != process
+        runner.stop()
+
+    in_fork(evaluate)
     assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child.pid == process

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from ragtrace.live.child_process import ProcessRunner, can_isolate
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Score
 from ragtrace.testing import Capture, make_trace
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -252,10 +252,7 @@ def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None
         child = int(lines.readline())
         parent.kill()
         parent.wait()
-        deadline = time.monotonic() + 30
-        while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-    assert not Path(f"/proc/{child}").exists()
+        until(lambda: not Path(f"/proc/{child}").exists())
 
 
 class Unreadable:

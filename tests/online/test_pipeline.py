@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from ragtrace.records import Evaluation, Score, Trace
 from ragtrace.sampling import errors, ratio
 from ragtrace.testing import Capture, Clock, make_trace
 from tests.online.conftest import Make
+from tests.waiting import in_fork
 
 
 @evaluator(needs={"answer"}, threshold=0.5)
@@ -389,8 +389,6 @@ def test_the_cause_is_told(make: Make, capture: Capture) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_empty_and_works(make: Make, capture: Capture) -> None:
     """After a fork the child evaluates its own traces and leaves the parent's to the parent."""
     check, started, release = blocked()
@@ -398,19 +396,15 @@ def test_a_forked_child_starts_empty_and_works(make: Make, capture: Capture) -> 
     for _ in range(3):
         pipeline.submit(make_trace())
     assert started.wait(5)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            release.set()
-            empty = pipeline.stats().received == 0 and pipeline.stats().queued == 0
-            accepted = pipeline.submit(make_trace(answer="child"))
-            flushed = pipeline.flush(10)
-            mine = [e.trace.answer for e in capture.evaluations] == ["child"]
-            code = 0 if empty and accepted and flushed and mine else 1
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def evaluate() -> None:
+        release.set()
+        assert (pipeline.stats().received, pipeline.stats().queued) == (0, 0)
+        assert pipeline.submit(make_trace(answer="child"))
+        assert pipeline.flush(10)
+        assert [e.trace.answer for e in capture.evaluations] == ["child"]
+
+    in_fork(evaluate)
     release.set()
     assert len(capture.wait(3)) == 3
     assert pipeline.counts()["blocks"] == Counts(3, 0, 3, 0, 0)

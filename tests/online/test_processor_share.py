@@ -15,6 +15,7 @@ from ragtrace.live import child_process
 from ragtrace.live.child_process import ProcessRunner
 from ragtrace.live.processor_share import ProcessorTimes, is_starved, processor_times
 from ragtrace.testing import make_trace
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.process,
@@ -32,10 +33,7 @@ def test_the_child_takes_what_is_left(runner: ProcessRunner, monkeypatch: pytest
     """All its threads have the policy once its models are loaded, in the application's session, as Linux compares."""
     monkeypatch.setattr(child_process, "is_starved", lambda begin, now: False)  # on a busy machine it is replaced
     runner.wait_until_ready()
-    deadline = time.monotonic() + 10
-    while policy_of(runner) != {os.SCHED_IDLE} and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert policy_of(runner) == {os.SCHED_IDLE}
+    until(lambda: policy_of(runner) == {os.SCHED_IDLE})
     assert runner._child is not None
     assert os.getsid(runner._child.pid) == os.getsid(0)
     assert os.getpgid(runner._child.pid) == runner._child.pid

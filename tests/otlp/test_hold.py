@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
 from ragtrace_otlp.batch import CountingExporter
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
+from tests.waiting import in_fork, until
 
 SCORES = (
     Score(
@@ -133,9 +132,7 @@ def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
     """After the deadline the root leaves as pending_timeout; its evaluation is handed on as late, once."""
     bench = Bench(HoldLimits(seconds=0.05))
     evaluation = bench.root()
-    deadline = time.monotonic() + 5
-    while "root" not in bench.out() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: "root" in bench.out())
     assert bench.statuses() == {"root": "pending_timeout"}
     bench.hold(evaluation)
     assert bench.late == [evaluation]
@@ -216,41 +213,29 @@ def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_counts_its_own_exports() -> None:
     """What went out before a fork is told by the parent alone."""
     exporter: CountingExporter[Any] = CountingExporter(InMemorySpanExporter(), "spans", SpanExportResult.FAILURE)
     exporter.export([])
     exporter._note("rejected", 3)
     exporter._exported = 5
-    child = os.fork()
-    if child == 0:
-        stats = exporter.stats()
-        os._exit(int(stats.exported != 0 or bool(stats.failed)))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    in_fork(lambda: exporter.stats().exported == 0 and not exporter.stats().failed)
     assert (exporter.stats().exported, exporter.stats().failed) == (5, {"rejected": 3})
 
 
 @pytest.mark.process
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_leaves_the_parents_spans_to_the_parent() -> None:
     """What is parked at a fork leaves once, from the parent; the child holds its own."""
     bench = Bench()
     evaluation = bench.root("parents")
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            bench.exporter.clear()
-            bench.provider.force_flush()
-            own = bench.root("own")
-            bench.hold(own)
-            code = 0 if bench.statuses() == {"own": "scored"} else 1
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def hold_own() -> bool:
+        bench.exporter.clear()
+        bench.provider.force_flush()
+        bench.hold(bench.root("own"))
+        return bench.statuses() == {"own": "scored"}
+
+    in_fork(hold_own)
     bench.hold(evaluation)
     assert bench.statuses() == {"parents": "scored"}
 
@@ -318,9 +303,7 @@ def test_the_holds_time_begins_when_the_models_are_loaded() -> None:
     assert bench.statuses() == {}
     bench.hold.begin()
     bench.root("later")
-    deadline = time.monotonic() + 10
-    while bench.hold.stats().held and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: not bench.hold.stats().held)
     assert bench.statuses() == {"early": "pending_timeout", "later": "pending_timeout"}
 
 
@@ -388,9 +371,7 @@ def test_a_broken_neighbour_neither_doubles_a_span_nor_ends_the_timer() -> None:
     assert attach(provider, hold=HoldLimits(seconds=0.02)).hold is not None
     for name in ("first", "second"):
         provider.get_tracer("t").start_span(name, attributes={semconv.SAMPLED: True}).end()
-        deadline = time.monotonic() + 5
-        while name not in {s.name for s in exporter.get_finished_spans()} and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda name=name: name in {s.name for s in exporter.get_finished_spans()})  # type: ignore[misc]
     assert [s.name for s in exporter.get_finished_spans()] == ["first", "second"]
 
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,6 +28,7 @@ from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
 from tests.otlp.receivers import Received, grpc_server, http_server, plain, slow_server
 from tests.ports import free_port
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -142,10 +142,7 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
     try:
         ask("How?")
         hold = next(s for s in runtime.pipeline._sinks if hasattr(s, "stats"))
-        for _ in range(500):
-            if hold.stats().expired:
-                break
-            threading.Event().wait(0.01)
+        until(lambda: hold.stats().expired)
         release.set()
         assert runtime.flush(20)
     finally:
@@ -210,10 +207,7 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
             tracer.start_span("s").end()
         exporter = telemetry.span_exporter
         assert exporter is not None
-        deadline = time.monotonic() + 60
-        while sum(exporter.stats().failed.values()) < 600 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert sum(exporter.stats().failed.values()) >= 600
+        until(lambda: sum(exporter.stats().failed.values()) >= 600)
         assert exporter.stats().failed.keys() <= {"timeout", "rejected"}
         telemetry.close(0.2)
     stats = exporter.stats()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import gzip
 import math
-import os
 import re
 import signal
 import socket
@@ -39,7 +38,7 @@ from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.labels import LabelCap, clean
 from ragtrace_prometheus.watcher import JudgeLimits
-from tests.prometheus.test_processes import until
+from tests.waiting import in_fork, until
 
 
 @evaluator(needs={"answer"}, threshold=0.62)
@@ -470,44 +469,37 @@ def test_a_trace_that_cannot_be_read_harms_nobody(sink: PrometheusSink, stopping
     assert scraped.value("ragtrace_request_duration_seconds_count") == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_begins_at_nothing(sink: PrometheusSink) -> None:
     """What was counted and what waits is the parent's, and no lock that was held at the fork is held in the child."""
     sink(evaluated())
     for _ in range(10):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
     server = sink.serve(0)
+
+    def count() -> None:
+        for _ in range(100):
+            sink.observe_request(asked(), Decision(True, 1.0, "ratio"))
+        scraped = Scraped(sink)
+        assert sum(s.value for s in scraped.samples("ragtrace_requests_total")) == 100
+        assert sum(s.value for s in scraped.samples("ragtrace_evaluations_total")) == 0
+        assert not scraped.samples("ragtrace_last_evaluation_timestamp_seconds")
+        sink.close()
+
     with sink._lock, sink._writing, sink._queue.lock:
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                for _ in range(100):
-                    sink.observe_request(asked(), Decision(True, 1.0, "ratio"))
-                text = generate_latest(sink.registry).decode()
-                values = [s for f in parse_text(text) for s in f.samples]
-                assert sum(s.value for s in values if s.name == "ragtrace_requests_total") == 100
-                assert sum(s.value for s in values if s.name == "ragtrace_evaluations_total") == 0
-                assert not [s for s in values if s.name == "ragtrace_last_evaluation_timestamp_seconds"]
-                sink.close()
-                code = 0
-            finally:
-                os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        in_fork(count)
     server.close()
     assert Scraped(sink).value("ragtrace_requests_total", status="ok") == 10
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_closing_the_parents_server_in_a_child(sink: PrometheusSink) -> None:
     """It does not wait for the parent's thread, which a forked child does not have."""
     server = sink.serve(0)
-    child = os.fork()
-    if child == 0:
+
+    def close() -> None:
         signal.alarm(30)
         server.close()
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    in_fork(close)
 
 
 def test_scores_below_zero(sink: PrometheusSink) -> None:

@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.processes import _as_json, _family
 from ragtrace_prometheus.totals import Snapshot, compact, merge
+from tests.waiting import until
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 LASTING = ("_total", "_bucket", "_count", "_sum")
@@ -64,13 +65,6 @@ def assert_whole(before: Values, now: Values) -> None:
             assert now[key] >= value, key
     eligible = total(now, "ragtrace_evaluation_eligible_total")
     assert eligible == total(now, "ragtrace_evaluation_outcomes_total")
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Worker:

@@ -20,7 +20,8 @@ from ragtrace.sampling import Decision
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from tests.ports import free_port
-from tests.prometheus.test_processes import Values, read, total, until
+from tests.prometheus.test_processes import Values, read, total
+from tests.waiting import until
 
 WAIT = 60.0
 TAKEN = "another program uses"

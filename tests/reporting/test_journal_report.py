@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import random
 import re
 import threading
@@ -29,6 +28,7 @@ from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from tests.reporting.page import Page
+from tests.waiting import in_fork
 
 HOUR, DAY = 3_600.0, 86_400.0
 NOW = 1_700_000_000.0
@@ -382,14 +382,12 @@ def test_a_fork_keeps_the_journal(tmp_path: Path) -> None:
     """A forked child writes to the same file, and tells nothing of the parent's drops."""
     journal = Journal(tmp_path / "j")
     journal(Evaluation(make_trace(), (), "dropped", reason="queue_full"))
-    child = os.fork()
-    if child == 0:
-        try:
-            journal(evaluation(NOW, judged(True)))
-            journal.close()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+
+    def write() -> None:
+        journal(evaluation(NOW, judged(True)))
+        journal.close()
+
+    in_fork(write)
     journal(evaluation(NOW + 1, judged(True)))
     journal.close()
     assert [(e.time, dict(e.dropped)) for e in read(tmp_path / "j")] == [(NOW, {}), (NOW + 1, {"queue_full": 1})]

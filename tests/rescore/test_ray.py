@@ -18,6 +18,7 @@ import pytest
 from tests.chatlogs.evaluations import fill
 from tests.ports import free_port
 from tests.rescore.test_rescore_store import _rows
+from tests.waiting import until
 
 GOLDEN = Path(__file__).parent / "golden"
 BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
@@ -40,10 +41,8 @@ def cluster() -> Iterator[str]:
     command += ["--include-dashboard=false", "--disable-usage-stats"]
     head = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 60
         check = [_RAY, "health-check", "--address", f"127.0.0.1:{port}"]
-        while subprocess.run(check, env=_environment(), capture_output=True, check=False).returncode:
-            assert time.monotonic() < until, "Ray did not start"
+        until(lambda: not subprocess.run(check, env=_environment(), capture_output=True, check=False).returncode)
         yield f"127.0.0.1:{port}"
     finally:
         head.send_signal(signal.SIGTERM)
@@ -130,10 +129,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
         processes |= _descendants(process.pid)
         process.kill()
         assert process.wait(20) == -signal.SIGKILL
-    until = time.monotonic() + 30
-    while survivors := [pid for pid in processes if _is_working(pid)]:
-        assert time.monotonic() < until, survivors
-        time.sleep(0.05)
+    until(lambda: not [pid for pid in processes if _is_working(pid)])
     assert start().wait(250) == 0
     assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))
     assert len(_rows(str(tmp_path / "killed.db"))) == count

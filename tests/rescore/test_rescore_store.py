@@ -36,6 +36,7 @@ from ragtrace.records import Facts, Score
 from ragtrace.settings import load as load_settings
 from tests.chatlogs.evaluations import NOW, fill, made
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
+from tests.waiting import until
 
 BRIEF, SLOW, FRAGILE, COMPARED = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "compared"))
 
@@ -298,8 +299,5 @@ def test_a_run_that_is_killed_goes_on(jobs: str, tmp_path: Path) -> None:
     assert len(_rows(str(tmp_path / "killed.db"))) == count
     samples = (kills + 1) * (2 * count // 50)
     repeated = len(calls.read_text().split()) - count - samples
-    until = time.monotonic() + 20
-    while survivors := [pid for pid in children if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < until, survivors
-        time.sleep(0.05)
+    until(lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()])
     assert repeated <= kills * 0.02 * count, json.dumps(repeated)
