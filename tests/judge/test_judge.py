@@ -77,34 +77,15 @@ _VERDICTS = '{"verdict": ' * 60_000
 @pytest.mark.parametrize(
     ("text", "schema"),
     [
-        ("", LIST),
-        ("no idea" * 100, LIST),
-        (json.dumps(ONE)[:-3], LIST),
-        ('{"claims": [{"claim": "a"}]}', LIST),
-        ('{"claims": "none"}', LIST),
-        ("[1, 2]", LIST),
-        ("{}", LIST),
-        # A number in brackets inside a sentence is no list.
-        ("Only chunk [1] is about it.", NUMBERS),
-        ("No chunk is relevant; [3] is another product.", NUMBERS),
-        ("See [1]:", NUMBERS),
+        *((text, LIST) for text in rows(__file__, "no_list")),
+        *((text, NUMBERS) for text in rows(__file__, "a_number_in_brackets_inside_a_sentence_is_no_list")),
         # Thousands of brackets are a parse failure, whose price is in its score, and no other error.
         (_VERDICTS + "true" + "}" * 60_000, VERDICT),
         (_VERDICTS.replace('"', "'") + "True" + "}" * 60_000, VERDICT),
         ('{"verdict": ' + "[" * 60_000 + "]" * 60_000 + "}", VERDICT),
         # A form that is copied, a change of mind and a "no" before a noun are asked about again.
         *((text, VERDICT) for text in rows(__file__, "a_word_with_its_opposite_or_in_prose_is_no_verdict")),
-        # So are corrections, quotations, two values for one name (none is repaired away) and what breaks off.
-        (f"{DRAFT}\nCorrection, final: {FINAL}", VERDICT),
-        (f"The answer quotes {DRAFT}. My verdict: {FINAL}", VERDICT),
-        (f"```json\n{DRAFT}\n```\n```json\n{FINAL}\n```", VERDICT),
-        (f'{DRAFT} Correction: {{"verdict": fal', VERDICT),
-        (f"<think>It may be {DRAFT}", VERDICT),
-        ('{"verdict": true, "verdict": false}', VERDICT),
-        ('{"verdict": true, "Verdict": false}', VERDICT),
-        ("{'verdict': true, 'verdict': false}", VERDICT),
-        ('{"verdict": true, "verdict": false,}', VERDICT),
-        ("{verdict: true, verdict: false}", VERDICT),
+        *((text, VERDICT) for text in rows(__file__, "a_correction_a_quotation_two_values_or_an_end_is_no_verdict")),
     ],
 )
 def test_what_is_not_there_is_not_invented(text: str, schema: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.records import Document
 from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
+from tests.row_files import rows
 
 PROMPT = Prompt("p", "1", "Is it?\n\n{answer}", {"type": "object", "properties": {}, "required": []})
 ADDRESS = "anna.berg@example-mail.com"
@@ -35,20 +36,7 @@ def sent(served: s.Server) -> str:
     return json.dumps(served.requests)
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({}, TEXT),
-        ({"redact": "off"}, TEXT),
-        ({"redact": "pii"}, "Anna Berg writes from [email] today."),
-        ({"redact": "hash", "redact_key": "A_KEY"}, "Anna Berg writes from [email] today."),
-        ({"redact": "names"}, "[name] writes from [email] today."),
-        ({"redact": f"{__name__}:shout"}, TEXT.upper()),
-        ({"redact": "pii", "judge_redact": "off"}, TEXT),
-        ({"redact": "metadata_only", "judge_redact": "pii"}, "Anna Berg writes from [email] today."),
-        ({"judge_redact": "names"}, "[name] writes from [email] today."),
-    ],
-)
+@pytest.mark.parametrize(("options", "text"), rows(__file__, "the_judge_reads_what_may_leave"))
 def test_the_judge_reads_what_may_leave(judging: Callable[..., Judge], options: dict[str, Any], text: str) -> None:
     """Its texts are redacted as `redact` says, or as `judge_redact` says."""
     with s.serving(s.says("{}")) as served:
@@ -75,17 +63,7 @@ def test_a_text_that_cannot_be_redacted_is_not_sent(judging: Callable[..., Judge
         assert served.requests == []
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"redact": "metadata_only"}, "set judge_redact to what it may read"),
-        ({"judge_redact": "everything"}, "judge_redact is 'everything'; give one of off, pii"),
-        ({"judge_redact": "no_such_module:f"}, "cannot be imported"),
-        ({"judge_redact": ":f"}, "cannot be imported"),
-        ({"judge_redact": ".relative:f"}, "cannot be imported"),
-        ({"judge_redact": f"{__name__}:TEXT"}, "not a function"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), rows(__file__, "a_judge_that_may_read_nothing"))
 def test_a_judge_that_may_read_nothing(judging: Callable[..., Judge], options: dict[str, Any], message: str) -> None:
     """It is refused before it is asked."""
     with pytest.raises(SettingError, match=message):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy
@@ -27,6 +28,7 @@ from ragtrace.records import Evaluation, Evidence, Facts, Trace
 from ragtrace.sampling import Decision
 from ragtrace.testing import Capture, make_trace
 from tests.online.conftest import Make
+from tests.row_files import table
 
 
 class Evil(float):
@@ -42,29 +44,23 @@ def _breaks() -> Iterator[Score]:
 
 
 VERDICTS: dict[str, Callable[[], Any]] = {
-    "value is a text": lambda: Score("check", value="abc"),  # type: ignore[arg-type]
+    **{
+        kind: partial(Score, **{"name": "check", "value": 0.5, **fields})
+        for kind, fields in table(__file__, "malformed").items()
+    },
     "value is too large": lambda: Score("check", value=10**400),
     "number is too large": lambda: 10**400,
-    "label is a number": lambda: Score("check", value=0.5, label=7),  # type: ignore[arg-type]
     "error is an exception": lambda: Score("check", error=ValueError("boo")),  # type: ignore[arg-type]
     "explanation is an object": lambda: Score("check", value=0.5, explanation=object()),  # type: ignore[arg-type]
-    "evidence is none": lambda: Score("check", value=0.5, evidence=("a", 3)),  # type: ignore[arg-type]
-    "name is none": lambda: Score(None, value=0.5),  # type: ignore[arg-type]
-    "name is a sentence": lambda: Score("Is it good?", value=0.5),
     "never ends": lambda: (Score("check", value=1.0) for _ in itertools.count()),
     "breaks": _breaks,
     "complex": lambda: complex(1, 2),
     "evil": lambda: Evil(0.5),
-    "tokens are a text": lambda: Score("check", value=0.5, input_tokens="12"),  # type: ignore[arg-type]
     "cost is no number": lambda: Score("check", value=0.5, cost=float("nan")),
-    "method is a list": lambda: Score("check", value=0.5, method=[]),  # type: ignore[arg-type]
     "name is too long": lambda: Score("a" * 1_000_000, value=0.5),
     "a list of other things": lambda: [1, "a", None],
-    "method is a sentence": lambda: Score("check", value=0.5, method="as jane@acme.io asked"),
     "value with a label is an object": lambda: Score("check", value=object(), label="pass"),  # type: ignore[arg-type]
     "value with a label is evil": lambda: Score("check", value=Evil(0.5), label="pass"),
-    "tokens are too many": lambda: Score("check", value=0.5, input_tokens=10**30),
-    "failures are a text": lambda: Score("check", value=0.5, failures="retrieval"),  # type: ignore[arg-type]
     "failures are objects": lambda: Score("check", value=0.5, failures=(object(),)),  # type: ignore[arg-type]
     "places are texts": lambda: Score("check", value=0.5, evidence=(Evidence("a", "b", "c"),)),  # type: ignore[arg-type]
     "a place is too large": lambda: Score("check", value=0.5, evidence=(Evidence(0, 10**30, "c"),)),

@@ -12,6 +12,7 @@ from ragtrace.errors import RagtraceError
 from ragtrace.evaluation import evaluator
 from ragtrace.pytest import assert_scores
 from ragtrace.records import Document, Score, Trace
+from tests.row_files import rows
 
 CHUNKS = ["The pump is covered for 24 months from delivery.", "Filters are not covered."]
 FALSE = "The pump is covered for 36 years, even on Mars. Filters are not covered."
@@ -97,17 +98,8 @@ def test_contexts_may_be_documents_of_a_framework() -> None:
 @pytest.mark.parametrize(
     ("arguments", "limits", "message"),
     [
-        (["x"], {}, "assert_scores names no evaluator"),
-        (["x"], {"faithfulnes": 0.8}, "there is no evaluator 'faithfulnes'; did you mean faithfulness"),
-        (["x"], {"faithfulness": 80}, "assert_scores: faithfulness=80 is outside of the evaluator's range, 0 to 1"),
+        *rows(__file__, "what_cannot_be_measured_is_refused"),
         (["x"], {"faithfulness": float("nan")}, "assert_scores: faithfulness=nan is outside of"),
-        (["x"], {"faithfulness": "high"}, "assert_scores: faithfulness='high' is no limit; give a number, or True"),
-        (["x"], {"faithfulness": False}, "assert_scores: faithfulness=False is no limit"),
-        ([None], {"pii_leakage": True}, "assert_scores: answer is a NoneType; give its text"),
-        (["x", "chunk"], {"pii_leakage": True}, "assert_scores: contexts is a str; give a list"),
-        (["x", [None]], {"pii_leakage": True}, "assert_scores: only 0 of 1 contexts are texts or documents"),
-        (["x"], {"sexism": True}, "judge_model is not set"),
-        (["x"], {"no.such.module:check": True}, "the module 'no.such.module' cannot be imported"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(

@@ -21,26 +21,15 @@ from ragtrace.live.journal import Journal
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 from tests.reporting.runs import rows, run
+from tests.row_files import rows as rows_of
 
 RECORDING = Path(__file__).with_suffix(".txt")
 DAY = 86_400.0
 END = 1_700_006_400.0
 """2023-11-15 00:00 UTC."""
 PERIOD = ("--since", "2023-11-14", "--until", "2023-11-15")
-SESSIONS: Sequence[tuple[int, tuple[str, ...]]] = (
-    # columns of the terminal, arguments of ragtrace
-    (60, ("--help",)),
-    (60, ("serve", "--store", "chatlog.db")),
-    (80, ("report", "--file", "fallen.jsonl", *PERIOD)),
-    (160, ("report", "--file", "steady.jsonl", *PERIOD)),
-    (60, ("report", "--file", "steady.jsonl", *PERIOD)),
-    (80, ("report", "--file", "absent.jsonl")),
-    (60, ("evaluators", "leakage")),
-    (80, ("evaluators", "grundedness")),
-    (80, ("eval", "rows.jsonl", "--evaluators", "toxicty,pii_leakage,grundedness,zzzz")),
-    (120, ("compare", "before", "after")),
-    (60, ("compare", "before", "after")),
-)
+SESSIONS = rows_of(__file__, "sessions")
+"""Columns of the terminal, and arguments of ragtrace."""
 
 
 def in_terminal(
@@ -102,8 +91,8 @@ def record(folder: Path) -> str:
     write_files(folder)
     parts = []
     for columns, arguments in SESSIONS:
-        code, printed = in_terminal(ragtrace(*arguments), folder, columns)
-        parts.append(f"$ ragtrace {' '.join(arguments)}   # {columns} columns\n{printed}[exit {code}]\n")
+        code, printed = in_terminal(ragtrace(*arguments.split()), folder, columns)
+        parts.append(f"$ ragtrace {arguments}   # {columns} columns\n{printed}[exit {code}]\n")
     return "\n".join(parts)
 
 

@@ -29,6 +29,7 @@ from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
 from ragtrace.records import Trace
 from ragtrace_otlp.jsonl import span_as_dict
+from tests.row_files import rows
 from tests.spans.golden_spans import golden_spans, traces_of
 from tests.spans.otlp_messages import message_of
 
@@ -169,17 +170,7 @@ GOOD = json.dumps(_otlp(golden_spans("langchain-openinference")["chain"]))
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is empty: it holds no spans"),
-        ("[]", "is empty: it holds no spans"),
-        ('{"resourceSpans": []}', "is empty: it holds no spans"),
-        ('{"a": 1}', "line 1: the object has the fields a; expected ragtrace's spans_file, OTLP in JSON, Phoenix's"),
-        ('{"a": 1}\n{"b": 1}', "is not ragtrace's spans_file, OTLP in JSON, Phoenix's spans"),
-        ("not JSON", "line 1: the line is not JSON: Expecting value"),
-        ('{"resourceSpans": [{"scopeSpans": 3}]}', "line 1: the body is no ExportTraceServiceRequest in JSON"),
-        ('{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "x"}]}]}]}', "line 1: a span has no valid trace id"),
-        ('{"resourceSpans":[{"\\ud800": 1}]}', "line 1: the body is no ExportTraceServiceRequest in JSON (SystemError"),
-        ('{"span_kind": "CHAIN", "context": {"span_id": "a1"}, "name": "x"}', "line 1: there is no 'trace_id'"),
-        ('{"spans": [{"name": "x", "trace_id": "??", "span_id": "a"}]}', "line 1: the id '??' is neither base64 nor"),
+        *rows(__file__, "files_that_hold_no_request"),
         (json.dumps(_otlp([replace(_spans()[0], attributes={}, parent_id=None)])), "none of its 1 spans belongs to a"),
     ],
 )

@@ -36,6 +36,7 @@ from ragtrace.records import Facts, Score
 from ragtrace.settings import load as load_settings
 from tests.chatlogs.evaluations import NOW, fill, made
 from tests.reporting.terminal_sessions import in_terminal, ragtrace
+from tests.row_files import rows
 from tests.waiting import until
 
 BRIEF, SLOW, FRAGILE, COMPARED = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "compared"))
@@ -176,17 +177,7 @@ def test_a_terminal_has_a_progress_bar(tmp_path: Path) -> None:
     assert b"logs/s" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--evaluators", "no_such"], "there is no evaluator 'no_such'"),
-        (["--evaluators", f"{BRIEF},brief:brief"], "'brief:brief': the module 'brief' cannot be imported"),
-        (["--evaluators", ","], "the list of evaluators is empty"),
-        (["--store", "absent.db"], "the store absent.db does not exist"),
-        (["--since", "noon"], "invalid --since 'noon'"),
-        (["--evaluators", "sexism"], "judge_model is not set"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), rows(__file__, "bad_input_is_one_line"))
 def test_bad_input_is_one_line(
     arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,14 +228,7 @@ def test_an_encrypted_store_stays_encrypted(
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("store", "evaluators", "message"),
-    [
-        ("logs.db", BRIEF, "the store logs.db is a file, which the 3 machines of --ray head:6379 cannot read"),
-        ("postgresql://db/logs", "sexism", "each of which would spend the judge's whole budget; set judge_ledger"),
-        ("postgresql://db/logs", BRIEF, ""),
-    ],
-)
+@pytest.mark.parametrize(("store", "evaluators", "message"), rows(__file__, "what_several_machines_share"))
 def test_what_several_machines_share(
     store: str, evaluators: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
