@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 
 from tests.delivery.servers import Asked
 
@@ -16,6 +17,12 @@ DESCRIPTION: dict[str, Any] = json.loads(
 )
 PUBLIC, SECRET = "pk-lf-1", "sk-lf-2"
 AUTHORIZATION = "Basic cGstbGYtMTpzay1sZi0y"
+
+
+@pytest.fixture
+def langfuse_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
 
 
 def _with_null(schema: Any) -> Any:

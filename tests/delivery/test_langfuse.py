@@ -12,7 +12,7 @@ from ragtrace_backends.annotations import Annotation
 from ragtrace_backends.langfuse import LangfuseScores, make_client, read_labels
 from ragtrace_backends.person_labels import StoredRequest
 from ragtrace_backends.score_delivery import ScoreDelivery
-from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
+from tests.delivery.langfuse_api import LangfuseApi, langfuse_keys, score  # noqa: F401 a fixture
 from tests.delivery.servers import RESET, Running, serving
 from tests.delivery.test_score_delivery import adds_up, annotation, delivering_to
 from tests.row_files import rows
@@ -20,10 +20,7 @@ from tests.row_files import rows
 INGESTION = "/api/public/ingestion"
 
 
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
+pytestmark = pytest.mark.usefixtures("langfuse_keys")
 
 
 def delivering(server: Running) -> AbstractContextManager[ScoreDelivery]:

@@ -18,7 +18,7 @@ from ragtrace.console.review import verdicts
 from ragtrace.console.review.agreement import agreement
 from ragtrace.console.verdict_delivery import deliver_verdicts
 from ragtrace.records import Evaluation, Score, Trace
-from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi, score
+from tests.delivery.langfuse_api import LangfuseApi, langfuse_keys, score  # noqa: F401 a fixture
 from tests.delivery.mlflow_api import MlflowApi
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
@@ -36,10 +36,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
+pytestmark = pytest.mark.usefixtures("langfuse_keys")
 
 
 def review(store: Store, number: int, label: str, comment: str | None = None) -> None:

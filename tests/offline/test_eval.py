@@ -50,6 +50,15 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Any:
     use_judge(None)
 
 
+@pytest.fixture
+def judge_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that costs money."""
+    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
+    monkeypatch.setenv("RAGTRACE_JUDGE_MODEL", "openai/x")
+    monkeypatch.setenv("RAGTRACE_JUDGE_RETRIES", "0")
+    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
+
+
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -202,15 +211,12 @@ def test_the_run_ends_with_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.server
+@pytest.mark.usefixtures("judge_settings")
 def test_an_evaluator_that_always_fails_is_an_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every row failed at the judge: the command says so with the reason, and ends with 1."""
-    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS[:3])
-    for name, value in {"MODEL": "openai/x", "RETRIES": "0"}.items():
-        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
-    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
     with s.serving(s.status(401, "who are you")) as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
         assert main(["eval", str(path), "--evaluators", "sexism,pii_leakage", "--out", str(tmp_path / "o.jsonl")]) == 1
@@ -284,14 +290,11 @@ def test_another_run_does_not_go_on_with_this_ones_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.usefixtures("judge_settings")
 def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was asked before a stop is not asked again, in a batch that was lost neither; the report has its cost."""
-    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS)
     good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}')
-    for name, value in {"MODEL": "openai/x", "RETRIES": "0"}.items():
-        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
-    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
     with s.serving(*[good] * 5, s.status(401)) as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
         monkeypatch.setenv("RAGTRACE_JUDGE_STORE", str(tmp_path / "judge.db"))
@@ -308,15 +311,14 @@ def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.server
+@pytest.mark.usefixtures("judge_settings")
 def test_processes_have_one_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two processes, no file, and money for three questions: three are asked, and the settings are as before."""
-    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
     path = jsonl(tmp_path / "in.jsonl", ROWS * 4)
-    limits = {"MAX_TOKENS": "100", "BUDGET_HOUR": "0.00035"}
-    for name, value in {**limits, "MODEL": "openai/x", "RETRIES": "0"}.items():
-        monkeypatch.setenv(f"RAGTRACE_JUDGE_{name}", value)
+    monkeypatch.setenv("RAGTRACE_JUDGE_MAX_TOKENS", "100")
+    monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.00035")
     monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=0/1")
     good = s.says('{"answer_fails": false, "context_fails": false, "reason": ""}', tokens=(100, 100))
     with s.serving(good) as served:

@@ -20,6 +20,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 
 class Received:
@@ -48,6 +51,13 @@ class Received:
 def plain(attributes: Any) -> dict[str, Any]:
     """Attributes as a dictionary."""
     return {a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in attributes}
+
+
+def recording(**options: Any) -> tuple[TracerProvider, InMemorySpanExporter]:
+    """A provider whose spans are kept, and the exporter that keeps them."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False, **options)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider, exporter
 
 
 _CODINGS: dict[str, Any] = {"gzip": gzip.decompress, "deflate": zlib.decompress}

@@ -27,6 +27,7 @@ from ragtrace_otlp import EvaluationSpanSink, HoldLimits, HoldProcessor, attach
 from ragtrace_otlp.batch import CountingExporter
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from ragtrace_otlp.scores import ScoreFormat, score_attributes
+from tests.otlp.receivers import recording
 from tests.waiting import in_fork, until
 
 SCORES = (
@@ -69,10 +70,13 @@ class Bench:
 
 
 def test_scores_come_on_the_root_span() -> None:
-    """The child leaves at once, the root with its scores, in both dialects, and once."""
+    """The child leaves at once, and so does a root that is not evaluated; another one leaves with its scores, in both
+    dialects, once, and without explanations, which are opt-in."""
     bench = Bench()
+    bench.root("other", sampled=False)
+    assert list(bench.out()) == ["child of other", "other"]
     evaluation = bench.root(**{semconv.OI_INPUT: "q"})
-    assert list(bench.out()) == ["child of root"]
+    assert list(bench.out()) == ["child of other", "other", "child of root"]
     bench.hold(evaluation)
     root = bench.out()["root"]
     assert root[semconv.OI_INPUT] == "q"
@@ -88,22 +92,10 @@ def test_scores_come_on_the_root_span() -> None:
     assert root[semconv.STATUS] == "scored"
     assert root[semconv.FAILURE_CAUSE] == "unsupported"
     assert '"id": "d0", "rank": 0, "start": 1, "end": 9' in root[semconv.EVIDENCE]
-    assert len(bench.exporter.get_finished_spans()) == 2
-
-
-def test_explanations_are_opt_in() -> None:
-    """Explanations leave only where they may."""
-    form = ScoreFormat(explanations=True)
-    attributes = score_attributes(Evaluation(make_trace(), SCORES), form)
+    assert len(bench.exporter.get_finished_spans()) == 4
+    attributes = score_attributes(evaluation, ScoreFormat(explanations=True))
     assert attributes["gen_ai.evaluation.groundedness.explanation"] == "quotes the answer"
     assert not any(key.startswith("evaluations.") for key in attributes)
-
-
-def test_what_is_not_sampled_goes_on() -> None:
-    """A root that is not evaluated is not held."""
-    bench = Bench()
-    bench.root(sampled=False)
-    assert set(bench.out()) == {"child of root", "root"}
 
 
 def test_an_evaluation_may_come_first() -> None:
@@ -309,9 +301,7 @@ def test_the_holds_time_begins_when_the_models_are_loaded() -> None:
 
 def test_joining_somebody_elses_provider() -> None:
     """An application's own exporters get the scored roots; leaving puts its processors back."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = recording()
     before = provider._active_span_processor._span_processors
     telemetry = attach(provider)
     assert telemetry.hold is not None
@@ -364,9 +354,7 @@ def test_a_shutdown_while_a_root_ends_leaves_no_span_behind(monkeypatch: pytest.
 
 def test_a_broken_neighbour_neither_doubles_a_span_nor_ends_the_timer() -> None:
     """Where one of an application's processors raises, the others get each root once, and roots still expire."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = recording()
     provider.add_span_processor(Failing())
     assert attach(provider, hold=HoldLimits(seconds=0.02)).hold is not None
     for name in ("first", "second"):
@@ -395,9 +383,7 @@ def test_an_evaluation_that_waits_for_its_span_keeps_no_text() -> None:
 
 def test_nothing_hangs_below_a_span_that_was_not_kept() -> None:
     """Late scores of a request that the application's own sampler left out make no orphans; events say so."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider(sampler=ParentBased(ALWAYS_ON), shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = recording(sampler=ParentBased(ALWAYS_ON))
     sink = EvaluationSpanSink(provider)
     sink(Evaluation(make_trace(facts=Facts(unrecorded=True)), SCORES))
     assert not exporter.get_finished_spans()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, get_current_span
 
@@ -19,6 +18,7 @@ from ragtrace.records import Evaluation
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import attach, set_up
+from tests.otlp.receivers import recording
 
 SECRET = "jane.doe@example.org"
 
@@ -29,8 +29,7 @@ MASKING = Sanitizer(mask_pii)
 def _provider(
     redact_others: Sanitizer | None = MASKING, limits: SpanLimits | None = None
 ) -> tuple[TracerProvider, InMemorySpanExporter]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False, span_limits=limits)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = recording(span_limits=limits)
     attach(provider, redact_others=redact_others)
     return provider, exporter
 

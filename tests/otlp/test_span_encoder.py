@@ -28,6 +28,7 @@ from opentelemetry.trace import (
 from ragtrace_otlp import wire
 from ragtrace_otlp.span_encoder import encode_spans, message_of, use_encoder
 from ragtrace_otlp.wire import attributes_field
+from tests.otlp.receivers import recording
 
 VALUES: dict[str, Any] = {
     "text": "Öl für die Pumpe", "empty": "", "truth": True, "whole": -(2**62), "fraction": 0.25, "bytes": b"\x00\xff",
@@ -62,10 +63,9 @@ def test_the_message_is_the_one_of_the_sdk() -> None:
 
 def test_numbers_of_what_was_dropped_are_those_of_the_sdk() -> None:
     """A span whose limits dropped attributes, events, links and attributes of an event gives the SDK's bytes."""
-    exporter, context = InMemorySpanExporter(), SpanContext(7, 8, is_remote=False)
+    context = SpanContext(7, 8, is_remote=False)
     limits = SpanLimits(max_span_attributes=2, max_events=1, max_links=1, max_event_attributes=1)
-    provider = TracerProvider(span_limits=limits)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = recording(span_limits=limits)
     span = provider.get_tracer("t").start_span("s", attributes=VALUES, links=[Link(context, VALUES)] * 3)
     for _ in range(4):
         span.add_event("event", VALUES)
@@ -123,8 +123,7 @@ def test_exporters_of_opentelemetry_use_it(kind: Any) -> None:
 
 def test_an_integer_that_otlp_cannot_hold_is_a_text() -> None:
     """A seed of 64 bits costs its batch neither the attribute nor the encoder."""
-    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider, exporter = recording()
     with provider.get_tracer("test").start_as_current_span("s") as span:
         span.set_attributes({"seed": 2**63, "low": -(2**63)})
     request = message_of(exporter.get_finished_spans())

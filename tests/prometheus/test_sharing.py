@@ -6,9 +6,9 @@ import logging
 import os
 import socket
 import tempfile
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,12 +153,8 @@ def test_processes_that_cannot_meet(
 
 def test_many_start_at_once(port: int, start: Callable[..., PrometheusSink]) -> None:
     """Workers that start in the same moment all serve."""
-    sinks: list[PrometheusSink] = []
-    threads = [threading.Thread(target=lambda: sinks.append(start(port))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT)
+    with ThreadPoolExecutor(8) as pool:
+        sinks = list(pool.map(start, [port] * 8))
     assert all(sink.url for sink in sinks)
     for sink in sinks:
         count(sink, 1)

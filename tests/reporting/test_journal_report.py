@@ -7,9 +7,9 @@ import logging
 import math
 import random
 import re
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,11 +135,8 @@ def test_threads_and_processes_share_a_file(tmp_path: Path) -> None:
         for i in range(200):
             journal(evaluation(NOW + start + i, judged(True), trace_id=start + i + 1))
 
-    threads = [threading.Thread(target=write, args=(journals[i % 2], 200 * i)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, journals * 2, range(0, 800, 200)))
     for journal in journals:
         journal.close()
     reading = Reading()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi
+from tests.delivery.langfuse_api import LangfuseApi, langfuse_keys  # noqa: F401 a fixture
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
 from tests.otlp.receivers import Received, http_server, plain
@@ -68,12 +68,9 @@ def _scores(received: Received) -> dict[int, set[float]]:
     return scores
 
 
-def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("langfuse_keys")
+def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_path: Path) -> None:
     """What was acknowledged arrives whole with one score, also in store and backends; the buffer is empty then."""
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
     drawn, load, phoenix, langfuse = random.Random(7), _Load(), PhoenixApi(), LangfuseApi()
     with http_server() as (endpoint, received), serving(phoenix) as one, serving(langfuse) as other:
         settings = {"phoenix_url": one.url, "langfuse_url": other.url, "store": str(tmp_path / "logs.db")}

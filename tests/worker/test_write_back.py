@@ -18,7 +18,7 @@ from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace_backends.annotations import encode
 from ragtrace_backends.phoenix import PhoenixAnnotations
 from ragtrace_backends.score_delivery import DeliveryLimits, ScoreDelivery
-from tests.delivery.langfuse_api import PUBLIC, SECRET, LangfuseApi
+from tests.delivery.langfuse_api import LangfuseApi, langfuse_keys  # noqa: F401 a fixture
 from tests.delivery.mlflow_api import MlflowApi
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
@@ -26,11 +26,7 @@ from tests.delivery.test_score_delivery import QUICK, annotation
 from tests.otlp.receivers import http_server
 from tests.worker.running import Running, count_rows, post, request_of, running, scope, span, wait_for
 
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
-    monkeypatch.setenv("LANGFUSE_SECRET_KEY", SECRET)
+pytestmark = pytest.mark.usefixtures("langfuse_keys")
 
 
 def _delivered(run: Running, count: int) -> None:
