@@ -166,55 +166,5 @@ EXACT: tuple[Example, ...] = (
 """Values that follow from the definition alone."""
 
 
-@dataclass(frozen=True)
-class Local:
-    """What a local evaluator must make of a source's example."""
-
-    name: str
-    trace: Mapping[str, Any]
-    low: float
-    high: float
-    says: str = ""
-    """Words of the explanation."""
-
-
-_POLITE = {**SHORT, "answer": "The pump is covered for 24 months."}
-
-LOCAL: tuple[Local, ...] = (
-    Local("faithfulness", BOWL, 0.0, 0.89, "Florida"),
-    Local("faithfulness", {**NODES, "documents": (MIMICKING, NLP, PATTERNS)}, 0.95, 1.0),
-    Local("hallucination", BRAZIL, 0.25, 1.0, "Florida"),
-    Local("hallucination_cross_encoder", BRAZIL, 0.0, 0.6),
-    Local("groundedness", BOWL, 0.0, 0.79, "Florida"),
-    Local("context_contradiction", {**NODES, "documents": (MIMICKING, PATTERNS)}, 0.0, 0.0),
-    Local("answer_relevance", CAPITAL, 0.5, 1.0),
-    Local("answer_relevance_cosine", CAPITAL, 0.4, 0.75),
-    Local("answer_relevance_max", CAPITAL, 0.8, 1.0),
-    Local("answer_correctness", {**MONA_LISA, "answer": MONA_LISA["reference"]}, 0.99, 1.0),
-    Local("answer_correctness", AUSTEN, 0.0, 0.5),
-    Local("noise_sensitivity", MONA_LISA, 0.5, 0.5, "1 of 2"),
-    Local("noise_sensitivity", AUSTEN, 1.0, 1.0, "2 of 2"),
-    Local("noise_sensitivity_relevant", AUSTEN, 0.0, 0.0),
-    # The source says 0.5: the embedded model also takes the chunk on Brontë for support of her having written it.
-    Local("noise_sensitivity_irrelevant", AUSTEN, 0.5, 1.0),
-    Local("context_precision", NODES, 0.5, 0.7),
-    Local("context_precision_statements", {**RECALL, "documents": (AI_REFERENCE, CHIPS)}, 0.5, 0.5, "1 of 2"),
-    Local("context_recall", RECALL, 0.0, 0.5),
-    Local("context_recall", {**RECALL, "documents": (AI_REFERENCE,)}, 0.9, 1.0),
-    Local("context_entities_recall", {**MONA_LISA, "reference": "Leonardo da Vinci lived in Amboise."}, 0.5, 0.5),
-    Local("context_relevancy", RELEVANCY, 0.2, 0.6, "of 11"),
-    Local("context_relevancy_recall", RELEVANCY, 0.75, 1.0),
-    Local("context_relevancy_precision", RELEVANCY, 0.4, 0.75),
-    Local("ragas", {**NODES, "reference": KNOWN_AS, "documents": (KNOWN_AS,), "answer": KNOWN_AS}, 0.8, 1.0),
-    Local("summary_faithfulness_zs", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.9, 1.0),
-    Local("summary_faithfulness_zs", {"query": NLP, "documents": (), "answer": BRAZIL["answer"]}, 0.0, 0.6),
-    Local("summary_faithfulness_conv", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.75, 1.0),
-    Local("summary_completeness", {"query": MIMICKING, "documents": (), "answer": AI_ANSWER}, 0.75, 1.0),
-    Local("summary_completeness", {"query": NLP, "documents": (), "answer": BRAZIL["answer"]}, 0.0, 0.0),
-    Local("contact_information", {**SHORT, "answer": "Call Jane Miller at +1 212 555 0147."}, 0.0, 0.0),
-    Local("contact_information", {**SHORT, "answer": "Jane Austen wrote it."}, 1.0, 1.0),
-    Local("toxicity", {**SHORT, "answer": "You are a stupid idiot and I hate you."}, 0.75, 1.0),
-    Local("toxicity_insult", {**SHORT, "answer": "You are a stupid idiot and I hate you."}, 0.2, 1.0),
-    *(Local(f"toxicity_{label}", _POLITE, 0.0, 0.5) for label in ("severe", "obscene", "threat", "identity_attack")),
-    Local("fairness_bias", _POLITE, 0.0, 0.5),
-)
+LOCAL: list[tuple[str, dict[str, Any], float, float, str]] = rows(__file__, "local")
+"""Evaluator, trace, the least and the greatest value, and words of the explanation."""

@@ -60,19 +60,9 @@ def test_a_trace_is_scored_in_another_thread(make: Make, capture: Capture) -> No
 
 def test_a_failing_check_harms_no_other(make: Make, capture: Capture) -> None:
     """A check that raises, returns NaN or returns nonsense is a score with `error`; the others have theirs."""
-
-    @evaluator
-    def raises(trace: Trace) -> float:
-        raise ZeroDivisionError("for the test")
-
-    @evaluator
-    def not_a_number(trace: Trace) -> float:
-        return math.nan
-
-    @evaluator
-    def nonsense(trace: Trace) -> Any:
-        return object()
-
+    raises = evaluator(name="raises")(lambda _: 1 / 0)
+    not_a_number = evaluator(name="not_a_number")(lambda _: math.nan)
+    nonsense = evaluator(name="nonsense")(lambda _: object())
     pipeline = make([raises, not_a_number, nonsense, length], capture)
     pipeline.submit(make_trace())
     scores = scores_of(capture.wait(1)[0])

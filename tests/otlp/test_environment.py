@@ -27,6 +27,7 @@ from ragtrace.testing import make_trace
 from ragtrace_otlp import Telemetry, set_up
 from tests.otlp.certificates import make_certificate
 from tests.otlp.receivers import Received, grpc_server, http_server, plain
+from tests.row_files import rows
 
 DOCS = Path(__file__).parents[2] / "docs" / "opentelemetry.md"
 EXPORT = "OTEL_EXPORTER_OTLP_"
@@ -108,57 +109,23 @@ def setting_of(part: str, name: str, expected: float) -> Callable[[Received, Tel
 
 
 HTTP = {EXPORT + "ENDPOINT": "{url}"}
-TLS = {EXPORT + "CERTIFICATE": "{certificate}"}
-MUTUAL = {**TLS, EXPORT + "CLIENT_CERTIFICATE": "{certificate}", EXPORT + "CLIENT_KEY": "{key}"}
+PREDICATES = {each.__name__: each for each in (both, spans_alone, events_alone, nothing, timed_out)}
+MAKERS: dict[str, Callable[..., Callable[[Received, Telemetry], bool]]] = {"header": header, "setting_of": setting_of}
 CASES: dict[str, Case] = {
+    **{
+        variable: Case(value, PREDICATES[holds] if isinstance(holds, str) else MAKERS[holds[0]](*holds[1:]), *others)
+        for variable, value, holds, *others in rows(__file__, "cases")
+    },
     "OTEL_SERVICE_NAME": Case("shop", lambda r, t: r.resource()["service.name"] == "shop" == t.names[0], HTTP),
     "OTEL_RESOURCE_ATTRIBUTES": Case(
         "service.name=shop,deployment.environment.name=live,team=a",
         lambda r, t: r.resource()["team"] == "a" and t.names == ("shop", "live"),
         HTTP,
     ),
-    "OTEL_SDK_DISABLED": Case("true", nothing, HTTP),
-    "OTEL_TRACES_EXPORTER": Case("none", events_alone, HTTP),
-    "OTEL_LOGS_EXPORTER": Case("none", spans_alone, HTTP),
-    "OTEL_TRACES_SAMPLER": Case("always_off", events_alone, HTTP),
-    "OTEL_TRACES_SAMPLER_ARG": Case("0", events_alone, {**HTTP, "OTEL_TRACES_SAMPLER": "traceidratio"}),
-    "OTEL_PYTHON_ID_GENERATOR": Case("random", both, HTTP),
-    # where to
     EXPORT + "ENDPOINT": Case("{url}/otel/", lambda r, _: {p for p, _ in r.requests} == {
         "/otel/v1/traces", "/otel/v1/logs"}),
     EXPORT + "TRACES_ENDPOINT": Case("{url}/x", lambda r, _: [p for p, _ in r.requests] == ["/x"]),
     EXPORT + "LOGS_ENDPOINT": Case("{url}/y/logs", lambda r, _: [p for p, _ in r.requests] == ["/y/logs"]),
-    EXPORT + "PROTOCOL": Case("grpc", both, HTTP, "grpc"),
-    EXPORT + "TRACES_PROTOCOL": Case("grpc", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "grpc"),
-    EXPORT + "LOGS_PROTOCOL": Case("grpc", events_alone, {EXPORT + "LOGS_ENDPOINT": "{url}"}, "grpc"),
-    EXPORT + "INSECURE": Case("true", both, {EXPORT + "ENDPOINT": "{host}", EXPORT + "PROTOCOL": "grpc"}, "grpc"),
-    EXPORT + "TRACES_INSECURE": Case(
-        "true", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{host}", EXPORT + "PROTOCOL": "grpc"}, "grpc"),
-    EXPORT + "LOGS_INSECURE": Case(
-        "true", events_alone, {EXPORT + "LOGS_ENDPOINT": "{host}", EXPORT + "PROTOCOL": "grpc"}, "grpc"),
-    # how
-    EXPORT + "HEADERS": Case("authorization=Bearer%20x", header("", "authorization", "Bearer x"), HTTP),
-    EXPORT + "TRACES_HEADERS": Case("a=1", header("traces", "a", "1"), HTTP),
-    EXPORT + "LOGS_HEADERS": Case("a=1", header("logs", "a", "1"), HTTP),
-    EXPORT + "COMPRESSION": Case("gzip", header("", "content-encoding", "gzip"), HTTP),
-    EXPORT + "TRACES_COMPRESSION": Case("deflate", header("traces", "content-encoding", "deflate"), HTTP),
-    EXPORT + "LOGS_COMPRESSION": Case("gzip", header("logs", "content-encoding", "gzip"), HTTP),
-    EXPORT + "TIMEOUT": Case("0.2", timed_out, HTTP, "silent"),
-    EXPORT + "TRACES_TIMEOUT": Case("0.2", timed_out, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "silent"),
-    EXPORT + "LOGS_TIMEOUT": Case("0.2", timed_out, {EXPORT + "LOGS_ENDPOINT": "{url}/logs"}, "silent"),
-    EXPORT + "CERTIFICATE": Case("{certificate}", both, HTTP, "tls"),
-    EXPORT + "TRACES_CERTIFICATE": Case("{certificate}", spans_alone, {EXPORT + "TRACES_ENDPOINT": "{url}"}, "tls"),
-    EXPORT + "LOGS_CERTIFICATE": Case("{certificate}", events_alone, {EXPORT + "LOGS_ENDPOINT": "{url}/logs"}, "tls"),
-    EXPORT + "CLIENT_CERTIFICATE": Case("{certificate}", both, {**HTTP, **MUTUAL}, "mutual"),
-    EXPORT + "CLIENT_KEY": Case("{key}", both, {**HTTP, **MUTUAL}, "mutual"),
-    **{
-        f"{EXPORT}{signal}_CLIENT_{what}": Case(
-            value, holds, {f"{EXPORT}{signal}_ENDPOINT": "{url}/logs" if signal == "LOGS" else "{url}", **{
-                f"{EXPORT}{signal}_{name.removeprefix(EXPORT)}": file for name, file in MUTUAL.items()}}, "mutual")
-        for signal, holds in (("TRACES", spans_alone), ("LOGS", events_alone))
-        for what, value in (("CERTIFICATE", "{certificate}"), ("KEY", "{key}"))
-    },
-    # limits
     "OTEL_ATTRIBUTE_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.attributes), 1), HTTP),
     "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": Case("1", of_span(lambda s: len(s.attributes), 1), HTTP),
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": Case("5", of_span(lambda s: lengths(s.attributes), {5}), HTTP),
@@ -172,14 +139,6 @@ CASES: dict[str, Case] = {
         "3", lambda r, _: plain(r.records()[0].attributes)["gen_ai.evaluation.name"] == "qua", HTTP),
     "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": Case(
         "2", lambda r, _: [p for p, _ in r.requests].count("/v1/traces") == 3, HTTP, spans=6),
-    "OTEL_BSP_SCHEDULE_DELAY": Case("77", setting_of("processor", "_schedule_delay_millis", 77), HTTP),
-    "OTEL_BSP_MAX_QUEUE_SIZE": Case("7", setting_of("processor", "_max_queue_size", 7), HTTP),
-    "OTEL_BSP_EXPORT_TIMEOUT": Case("70", setting_of("processor", "_export_timeout_millis", 70), HTTP),
-    "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE": Case(
-        "3", setting_of("event_processor", "_max_export_batch_size", 3), HTTP),
-    "OTEL_BLRP_SCHEDULE_DELAY": Case("77", setting_of("event_processor", "_schedule_delay_millis", 77), HTTP),
-    "OTEL_BLRP_MAX_QUEUE_SIZE": Case("7", setting_of("event_processor", "_max_queue_size", 7), HTTP),
-    "OTEL_BLRP_EXPORT_TIMEOUT": Case("70", setting_of("event_processor", "_export_timeout_millis", 70), HTTP),
 }  # fmt: skip
 NOT_USED = re.compile(
     # ragtrace has metrics for Prometheus alone, and no exporter to Zipkin or Jaeger
