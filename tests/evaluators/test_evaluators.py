@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from ragtrace import plugins, semconv
@@ -20,14 +21,15 @@ from ragtrace.evaluate.text_checks import longest_repeated
 from ragtrace.evaluation import run
 from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
+from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
 from ragtrace.text.sentences import split
 from tests.row_files import rows, table
 
 
-def score(name: str, **fields: Any) -> Score:
+def score(name: str, settings: Settings | None = None, **fields: Any) -> Score:
     """The only score that an evaluator gives a trace."""
-    ((found,),) = run(plugins.load(name), [make_trace(**fields)])
+    ((found,),) = run(plugins.load(name, settings), [make_trace(**fields)])
     return found
 
 
@@ -339,7 +341,7 @@ LOCAL = [
 
 @pytest.mark.parametrize("name", LOCAL)
 @given(query=ODD, answer=ODD, chunks=st.lists(ODD, max_size=3), reference=ODD)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_input_gets_a_score_in_range(name: str, query: str, answer: str, chunks: list[str], reference: str) -> None:
     """Whatever the texts, each evaluator gives a value in its range or says that it does not apply; none fails."""
     check = plugins.load(name)

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from ragtrace import plugins
 from ragtrace.evaluate.models.answer_reader import Question, reader
 from ragtrace.evaluate.models.evidence import Chunks
-from ragtrace.evaluation import run
-from ragtrace.records import Document, Score
-from ragtrace.testing import make_trace
+from ragtrace.records import Score
 from ragtrace.text.claims import read
+from tests.evaluators import test_evaluators
 from tests.row_files import rows, table
 
 CHUNKS = (
@@ -29,17 +27,11 @@ NAMES = (
 
 
 def score(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: Any) -> Score:
-    documents = tuple(Document(f"d{i}", c) for i, c in enumerate(chunks))
-    trace = make_trace(query=fields.pop("query", QUESTION), answer=answer, documents=documents, **fields)
-    ((found,),) = run(plugins.load(name), [trace])
-    return found
+    return test_evaluators.score(name, **{"query": QUESTION, "answer": answer, "documents": chunks, **fields})
 
 
 def value(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: Any) -> float:
-    """The value of this score, which must be there."""
-    found = score(name, answer, chunks, **fields).value
-    assert found is not None
-    return found
+    return test_evaluators.value(name, **{"query": QUESTION, "answer": answer, "documents": chunks, **fields})
 
 
 def test_an_answer_is_cut_into_statements_of_their_kind() -> None:

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from ragtrace import plugins
-from ragtrace.evaluation import NOT_APPLICABLE, run
-from ragtrace.records import Document, Score
-from ragtrace.testing import make_trace
+from ragtrace.evaluation import NOT_APPLICABLE
+from ragtrace.records import Score
+from tests.evaluators.test_evaluators import score
 
 CONTEXT = (
     "The bicycle shop in Antwerp opened in 1987. It repairs gearboxes on Mondays and rents out bicycles from April to "
@@ -20,9 +19,7 @@ DUTCH = "De fietsenwinkel herstelt elke maandag versnellingsbakken en verhuurt f
 
 
 def scored(answer: str, *chunks: str, query: str = "When does the shop repair gearboxes?") -> Score:
-    trace = make_trace(query=query, answer=answer, documents=[Document(str(i), c) for i, c in enumerate(chunks)])
-    ((found,),) = run(plugins.load("groundedness_lexical"), [trace])
-    return found
+    return score("groundedness_lexical", query=query, answer=answer, documents=chunks)
 
 
 def value(answer: str) -> float:

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from ragtrace import plugins
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import run
-from ragtrace.records import Score
 from ragtrace.settings import Settings, for_evaluators, load
-from ragtrace.testing import make_trace
-
-
-def score(name: str, settings: Settings, **fields: Any) -> Score:
-    ((only,),) = run(plugins.load(name, settings), [make_trace(**fields)])
-    return only
+from tests.evaluators.test_evaluators import score
 
 
 def test_public_contacts_never_fail() -> None:

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,6 +25,7 @@ from ragtrace.cli import main
 from ragtrace.evaluate.judge import use_judge
 from tests.judge import server as s
 from tests.row_files import rows
+from tests.waiting import until
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -259,10 +259,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     part = tmp_path / "out.jsonl.part"
-    for _ in range(400):
-        if part.is_file() and part.read_bytes().count(b"\n") > 20:
-            break
-        time.sleep(0.05)
+    until(lambda: part.is_file() and part.read_bytes().count(b"\n") > 20)
     first.send_signal(signal.SIGKILL)
     first.wait()
     done = part.read_bytes().count(b"\n") - 1
