@@ -36,15 +36,7 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environ", "words"),
-    [
-        *rows(__file__, "a_wrong_setting_names_itself_its_value_and_what_is_right"),
-        ({"queue_items": float("inf")}, {}, ("queue_items is inf", "whole number")),
-        ({"hold_seconds": float("nan")}, {}, ("hold_seconds is nan", "from 0 to 3600")),
-        ({"sample": 10**400}, {}, ("sample is", "a number")),
-        ({"app": "a\0b"}, {}, ("app holds NUL",)),
-        ({}, {"RAGTRACE_APP": "caf\udce9"}, ("RAGTRACE_APP holds NUL or bytes that are no UTF-8",)),
-    ],
+    ("arguments", "environ", "words"), rows(__file__, "a_wrong_setting_names_itself_its_value_and_what_is_right")
 )
 def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
     arguments: dict[str, object], environ: dict[str, str], words: tuple[str, ...]

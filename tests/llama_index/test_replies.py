@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from enum import Enum, IntEnum
 from types import SimpleNamespace
@@ -20,122 +21,31 @@ from ragtrace_llama_index.blocks import messages_of
 from ragtrace_llama_index.conversion import embedding_size
 from tests.conftest import Recorded
 from tests.llama_index.cases import ANSWER, QUESTION, Caller, Speaker
+from tests.row_files import table
 
-SHORT = {
-    "gen_ai.usage.input_tokens": "input", "gen_ai.usage.output_tokens": "output", "llm.token_count.total": "total",
-    "gen_ai.usage.cache_read.input_tokens": "cache_read", "gen_ai.usage.cache_write.input_tokens": "cache_write",
-    "gen_ai.usage.reasoning.output_tokens": "reasoning", "gen_ai.usage.audio.input_tokens": "audio_input",
-    "gen_ai.usage.audio.output_tokens": "audio_output",
-}  # fmt: skip
+SHAPES: dict[str, Any] = table(__file__, "shapes")
 
 
-Reason = Enum("Reason", {"STOP": "STOP"})  # as google-genai has it after `model_dump`
-NumberedReason = IntEnum("NumberedReason", {"MAX_TOKENS": 2})  # as Vertex AI's protocol buffers have it
-
-
-class Proto:
-    """A message with attributes and no dictionary."""
-
-    __slots__ = ("candidates", "candidates_token_count", "prompt_token_count", "total_token_count", "usage_metadata")
-
-    def __init__(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            setattr(self, name, value)
-
-
-OPENAI = {
-    "choices": [{"finish_reason": "stop"}],
-    "usage": {
-        "prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47,
-        "prompt_tokens_details": {"cached_tokens": 16, "audio_tokens": 3},
-        "completion_tokens_details": {"reasoning_tokens": 4, "audio_tokens": 2},
-    },
-}  # fmt: skip
-_INPUT, _OUTPUT = SimpleNamespace(cached_tokens=16), SimpleNamespace(reasoning_tokens=4)
-_USAGE = {"input_tokens": 40, "output_tokens": 7, "total_tokens": 47}
-RESPONSES = SimpleNamespace(
-    status="completed", incomplete_details=None,
-    usage=SimpleNamespace(**_USAGE, input_tokens_details=_INPUT, output_tokens_details=_OUTPUT),
-)  # fmt: skip
-ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3, "output_tokens": 7}
-CONVERSE = {
-    "inputTokens": 10, "cacheReadInputTokens": 5, "cacheWriteInputTokens": 3, "outputTokens": 7, "totalTokens": 25,
-}  # fmt: skip
-COHERE = SimpleNamespace(
-    tokens=SimpleNamespace(input_tokens=40.0, output_tokens=7.0),
-    billed_units=SimpleNamespace(input_tokens=30.0, output_tokens=6.0),
-)
-GEMINI = {
-    "prompt_token_count": 40, "candidates_token_count": 7, "thoughts_token_count": 4, "cached_content_token_count": 16,
-    "total_token_count": 51,
-    "prompt_tokens_details": [{"modality": "TEXT", "token_count": 37}, {"modality": "AUDIO", "token_count": 3}],
-}  # fmt: skip
-VERTEX = Proto(
-    usage_metadata=Proto(prompt_token_count=40, candidates_token_count=7, total_token_count=47),
-    candidates=[SimpleNamespace(finish_reason=NumberedReason.MAX_TOKENS)],
-)
-BOTH = {"input": 40, "output": 7, "total": 47}
-DETAILS = {"cache_read": 16, "audio_input": 3, "reasoning": 4, "audio_output": 2}
-REASONED = {**BOTH, "cache_read": 16, "reasoning": 4}
-CACHED = {"input": 18, "output": 7, "total": 25, "cache_read": 5, "cache_write": 3}
-SHAPES: dict[str, tuple[Any, dict[str, int], str | None]] = {
-    "OpenAI": (OPENAI, {**BOTH, **DETAILS}, "stop"),
-    "OpenAI's Responses API": (RESPONSES, REASONED, "stop"),
-    "the last event of a Responses stream": (
-        SimpleNamespace(type="response.completed", response=RESPONSES), REASONED, "stop",
-    ),
-    "a Responses answer that was cut": (
-        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "usage": None}, {},
-        "max_output_tokens",
-    ),
-    "Anthropic": ({"usage": SimpleNamespace(**ANTHROPIC), "stop_reason": "end_turn"}, CACHED, "end_turn"),
-    "the last event of an Anthropic stream": (
-        {"delta": SimpleNamespace(stop_reason="max_tokens"), "usage": ANTHROPIC}, CACHED, "max_tokens",
-    ),
-    "Bedrock Converse": ({"usage": CONVERSE, "stopReason": "end_turn"}, CACHED, "end_turn"),
-    "the last event of a Bedrock stream": ({"metadata": {"usage": CONVERSE}}, CACHED, None),
-    "Titan on Bedrock": (
-        {"inputTextTokenCount": 40, "results": [{"tokenCount": 7, "completionReason": "FINISH"}]}, BOTH, "FINISH",
-    ),
-    "Llama on Bedrock": ({"prompt_token_count": 40, "generation_token_count": 7, "stop_reason": "stop"}, BOTH, "stop"),
-    "Mistral on Bedrock": ({"outputs": [{"text": "", "stop_reason": "length"}]}, {}, "length"),
-    "Jurassic on Bedrock": ({"completions": [{"finishReason": {"reason": "endoftext"}}]}, {}, "endoftext"),
-    "headers of a Bedrock reply": ({"prompt_tokens": "40", "completion_tokens": "7"}, BOTH, None),
-    "metrics of a Bedrock stream": (
-        {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 40, "outputTokenCount": 7}}, BOTH, None,
-    ),
-    "Cohere": ({"meta": COHERE, "finish_reason": "COMPLETE"}, BOTH, "COMPLETE"),
-    "Cohere without tokens": (
-        {"meta": {"billed_units": {"input_tokens": 30, "output_tokens": 6}}},
-        {"input": 30, "output": 6, "total": 36}, None,
-    ),
-    "the last event of a Cohere stream": (
-        {"response": SimpleNamespace(meta=COHERE, finish_reason="MAX_TOKENS")}, BOTH, "MAX_TOKENS",
-    ),
-    "Gemini": (
-        {"finish_reason": Reason.STOP, "usage_metadata": GEMINI},
-        {"input": 40, "output": 11, "total": 51, "cache_read": 16, "reasoning": 4, "audio_input": 3}, "STOP",
-    ),
-    "Gemini's older client": (
-        {"finish_reason": 2, "usage_metadata": {"prompt_token_count": 40}}, {"input": 40}, "MAX_TOKENS",
-    ),
-    "Vertex AI, nested": ({"_raw_response": VERTEX}, BOTH, "MAX_TOKENS"),
-    "Groq's stream": (SimpleNamespace(x_groq={"usage": {"prompt_tokens": 40, "completion_tokens": 7}}), BOTH, None),
-    "Ollama": ({"prompt_eval_count": 40, "eval_count": 7, "done_reason": "stop"}, BOTH, "stop"),
-    "DeepSeek": (
-        {"usage": {"prompt_tokens": 40, "completion_tokens": 7, "prompt_cache_hit_tokens": 16}},
-        {**BOTH, "cache_read": 16}, None,
-    ),
-    "an object of the application": (SimpleNamespace(reason="because", usage="daily", tokens=float("nan")), {}, None),
-}  # fmt: skip
-
-
+@pytest.mark.parametrize("as_object", [None, lambda fields: SimpleNamespace(**fields)], ids=["mappings", "objects"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_shapes(name: str) -> None:
+def test_shapes(name: str, as_object: Any) -> None:
     """Reason and tokens are read from every reply: cached ones in the input, reasoning in the output, all in total."""
     reply, counts, reason = SHAPES[name]
-    assert {SHORT[key]: value for key, value in token_counts(reply).items()} == counts
-    assert finish_reason(reply) == reason
+    reply = json.loads(json.dumps(reply), object_hook=as_object)
+    assert (token_counts(reply), finish_reason(reply)) == (counts, reason)
+
+
+def test_enumerations_and_messages_without_a_dictionary() -> None:
+    """As google-genai has them after `model_dump`, and Vertex AI in its protocol buffers."""
+
+    class Proto:
+        __slots__ = ("finish_reason", "total_token_count")
+
+    proto = Proto()
+    proto.finish_reason, proto.total_token_count = IntEnum("Reason", {"MAX_TOKENS": 2}).MAX_TOKENS, 47
+    assert token_counts({"usage_metadata": proto}) == {"llm.token_count.total": 47}
+    assert finish_reason({"candidates": [proto]}) == "MAX_TOKENS"
+    assert finish_reason({"finish_reason": Enum("Reason", {"STOP": "STOP"}).STOP}) == "STOP"
 
 
 def test_object_that_has_every_field() -> None:
@@ -186,7 +96,7 @@ def test_usage_apart_from_the_reply(instrumented: Recorded) -> None:
 
     class Beside(Caller):
         def _say(self, messages: Any) -> ChatResponse:
-            kwargs = {"usage": ANTHROPIC, "stop_reason": "end_turn"}
+            kwargs = SHAPES["Anthropic"][0]
             return ChatResponse(message=ChatMessage(role="assistant", content=ANSWER, additional_kwargs=kwargs))
 
     Beside().chat([ChatMessage(content=QUESTION)])
@@ -201,8 +111,8 @@ def test_reason_and_usage_in_different_chunks(instrumented: Recorded) -> None:
     class Apart(Speaker):
         @llm_completion_callback()
         def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Iterator[CompletionResponse]:
-            reason, usage = {"choices": [{"finish_reason": "stop"}]}, {"choices": [], "usage": OPENAI["usage"]}
-            chunks = ({"id": "r1", "model": "m1", "choices": [{}]}, reason, usage)
+            reason, usage = {"choices": [{"finish_reason": "stop"}]}, SHAPES["OpenAI"][0]["usage"]
+            chunks = ({"id": "r1", "model": "m1", "choices": [{}]}, reason, {"choices": [], "usage": usage})
             return (CompletionResponse(text=ANSWER, delta="", raw=raw) for raw in chunks)
 
     list(Apart().stream_complete(QUESTION))
