@@ -22,36 +22,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tests.langchain import observation
 from tests.langchain.observation import faults, load, watch
+from tests.row_files import table
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "capture-matrix.md"
-LIBRARIES = {
-    "langchain": {
-        "ragtrace": "ragtrace-otel",
-        "openinference": "openinference-instrumentation-langchain",
-        "opentelemetry": "opentelemetry-instrumentation-genai-langchain",
-        "langfuse": "langfuse",
-        "traceloop": "opentelemetry-instrumentation-langchain",
-    },
-    "llama_index": {
-        "ragtrace": "ragtrace-otel",
-        "openinference": "openinference-instrumentation-llama-index",
-        "opentelemetry": "opentelemetry-instrumentation-genai-llama-index",
-        "traceloop": "opentelemetry-instrumentation-llamaindex",
-    },
-}
+LIBRARIES: dict[str, dict[str, str]] = table(observation.__file__, "libraries")
 FRAMEWORKS = {
     # numpy: for its vector store
     "langchain": ("LangChain and LangGraph", ["langchain-core", "langgraph", "langchain-classic", "numpy"]),
     "llama_index": ("LlamaIndex", ["llama-index-core"]),
 }
-# What a library imports without requiring it.
-ALSO_NEEDED = {
-    ("langchain", "opentelemetry"): ["langchain<2"],
-    ("langchain", "langfuse"): ["langchain<2"],
-    ("llama_index", "traceloop"): ["llama-index-llms-openai"],
-}
+ALSO_NEEDED: dict[str, dict[str, list[str]]] = table(observation.__file__, "also needed")
+"""What a library imports without requiring it."""
 Results = dict[str, list[str] | None]
 
 
@@ -136,7 +120,7 @@ def python_of(peers: Path, framework: str, library: str) -> str:
     if not (home / "bin" / "python").exists():
         subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
         pinned = [f"{name}=={version(name)}" for name in FRAMEWORKS[framework][1]]
-        also = ALSO_NEEDED.get((framework, library), [])
+        also = ALSO_NEEDED[framework].get(library, [])
         packages = [*pinned, "opentelemetry-sdk", LIBRARIES[framework][library], *also]
         subprocess.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages], check=False)
     return str(home / "bin" / "python")

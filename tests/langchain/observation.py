@@ -13,23 +13,10 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
-# A library's own switch for texts on spans, all on: what cannot be seen cannot be judged.
-SWITCHES = {
-    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
-    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental", "TRACELOOP_TRACE_CONTENT": "true",
-    "TRACELOOP_TELEMETRY": "false", "LANGSMITH_TRACING": "false",
-}  # fmt: skip
-INSTRUMENTORS = {
-    ("langchain", "ragtrace"): "ragtrace_langchain:RagtraceLangChainInstrumentor",
-    ("langchain", "openinference"): "openinference.instrumentation.langchain:LangChainInstrumentor",
-    ("langchain", "opentelemetry"): "opentelemetry.instrumentation.genai.langchain:LangChainInstrumentor",
-    ("langchain", "langfuse"): "langfuse.langchain:CallbackHandler",
-    ("langchain", "traceloop"): "opentelemetry.instrumentation.langchain:LangchainInstrumentor",
-    ("llama_index", "ragtrace"): "ragtrace_llama_index:RagtraceLlamaIndexInstrumentor",
-    ("llama_index", "openinference"): "openinference.instrumentation.llama_index:LlamaIndexInstrumentor",
-    ("llama_index", "opentelemetry"): "opentelemetry.instrumentation.genai.llama_index:LlamaIndexInstrumentor",
-    ("llama_index", "traceloop"): "opentelemetry.instrumentation.llamaindex:LlamaIndexInstrumentor",
-}
+from tests.row_files import table
+from tests.spans.record import SWITCHES
+
+INSTRUMENTORS: dict[str, dict[str, str]] = table(__file__, "instrumentors")
 KINDS = ("openinference.span.kind", "gen_ai.operation.name", "langfuse.observation.type", "traceloop.span.kind")
 INDEXING = re.compile(r"embed|transform|splitter|node_?pars|ingest", re.IGNORECASE)
 RETRIEVAL = re.compile(r"retriev|\bFixed\b", re.IGNORECASE)
@@ -62,8 +49,8 @@ class Counted(SpanProcessor):
 
 def load(framework: str, library: str) -> Any:
     """The library's instrumentor class, or its handler's; raises ImportError where it is not installed."""
-    os.environ.update(SWITCHES)
-    module, _, name = INSTRUMENTORS[framework, library].partition(":")
+    os.environ.update(SWITCHES)  # what cannot be seen cannot be judged
+    module, _, name = INSTRUMENTORS[framework][library].partition(":")
     return getattr(importlib.import_module(module), name)
 
 

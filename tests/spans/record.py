@@ -23,38 +23,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from tests.row_files import table
+
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
-FRAMEWORKS = {
-    "langchain": ["langchain-core", "langgraph", "langchain<2", "langchain-openai"],
-    "llama_index": ["llama-index-core", "llama-index-llms-openai", "numpy"],
-    "openai": ["openai"],
-}
-INSTRUMENTORS = {
-    ("openinference", "langchain"): "openinference.instrumentation.langchain:LangChainInstrumentor",
-    ("openinference", "llama_index"): "openinference.instrumentation.llama_index:LlamaIndexInstrumentor",
-    ("openinference", "openai"): "openinference.instrumentation.openai:OpenAIInstrumentor",
-    ("opentelemetry", "langchain"): "opentelemetry.instrumentation.genai.langchain:LangChainInstrumentor",
-    ("opentelemetry", "llama_index"): "opentelemetry.instrumentation.genai.llama_index:LlamaIndexInstrumentor",
-    ("opentelemetry", "openai"): "opentelemetry.instrumentation.genai.openai:OpenAIInstrumentor",
-    ("traceloop", "langchain"): "opentelemetry.instrumentation.langchain:LangchainInstrumentor",
-    ("traceloop", "llama_index"): "opentelemetry.instrumentation.llamaindex:LlamaIndexInstrumentor",
-    ("traceloop", "openai"): "opentelemetry.instrumentation.openai:OpenAIInstrumentor", ("langfuse", "langchain"): "",
-    ("langfuse", "openai"): "", ("mlflow", "langchain"): "mlflow.langchain",
-    ("mlflow", "llama_index"): "mlflow.llama_index", ("mlflow", "openai"): "mlflow.openai",
-}  # fmt: skip
-PACKAGES = {
-    "openinference": [f"openinference-instrumentation-{name}" for name in ("langchain", "llama-index", "openai")],
-    "opentelemetry": [f"opentelemetry-instrumentation-genai-{name}" for name in ("langchain", "llama-index", "openai")],
-    "traceloop": [f"opentelemetry-instrumentation-{name}" for name in ("langchain", "llamaindex", "openai")],
-    "langfuse": ["langfuse"],
-    "mlflow": ["mlflow-tracing", "opentelemetry-exporter-otlp-proto-http", "sqlparse"],
-}
-SWITCHES = {
-    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
-    "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental", "TRACELOOP_TRACE_CONTENT": "true",
-    "TRACELOOP_TELEMETRY": "false", "LANGSMITH_TRACING": "false",
-}  # fmt: skip
+FRAMEWORKS: dict[str, list[str]] = table(__file__, "frameworks")
+PACKAGES: dict[str, list[str]] = table(__file__, "packages")
+INSTRUMENTORS: dict[str, dict[str, str]] = table(__file__, "instrumentors")
+"""By library and framework."""
+SWITCHES: dict[str, str] = table(__file__, "switches")
 """Texts are switched on wherever a library has a switch."""
 _CUT = 6_000
 """Characters of an attribute that are kept: golden files are read by people."""
@@ -118,7 +95,7 @@ def record(framework: str, library: str) -> dict[str, Any]:
         # Port 9 discards: its own exporter must reach nobody.
         Langfuse(public_key="pk", secret_key="sk", host="http://127.0.0.1:9", tracer_provider=provider)
     else:
-        module, _, name = INSTRUMENTORS[library, framework].partition(":")
+        module, _, name = INSTRUMENTORS[library][framework].partition(":")
         getattr(importlib.import_module(module), name)().instrument(tracer_provider=provider)
     wishes, base = wishes_of(library), model_server.start()
     cases = {}
@@ -144,7 +121,7 @@ def record_mlflow(framework: str) -> dict[str, Any]:
         os.environ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = "http/protobuf"
         from mlflow.tracing.provider import provider
 
-        importlib.import_module(INSTRUMENTORS["mlflow", framework]).autolog()
+        importlib.import_module(INSTRUMENTORS["mlflow"][framework]).autolog()
         wishes = wishes_of("mlflow")
         for name, case in CASES[framework].items():
             with suppress(Exception):  # the case `error` raises
@@ -244,7 +221,7 @@ def main() -> None:
     if options.inside:
         print("golden:" + json.dumps(record(options.inside, options.library)))
         return
-    for library, framework in INSTRUMENTORS:
+    for library, framework in ((library, each) for library, some in INSTRUMENTORS.items() for each in some):
         if options.library in (None, library):
             python = environment(options.environments, library)
             command = [str(python), "-W", "ignore", "-m", "tests.spans.record", "--library", library]
