@@ -11,11 +11,14 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from opentelemetry import trace as otel
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from ragtrace.capture import manual
 from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.recorder import Recorder
 from ragtrace.records import Trace
 from ragtrace.sampling import Decision
 from tests.databases import migrated_file, postgresql, shared_store, store, store_url  # noqa: F401 fixtures for stores
@@ -144,3 +147,12 @@ def traced_langchain(recorded: Recorded) -> Iterator[Recorded]:
     instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
     yield recorded
     instrumentor.uninstrument()
+
+
+@pytest.fixture
+def by_hand(recorded: Recorded) -> Iterator[Recorded]:
+    """What is recorded by hand, with texts."""
+    manual.set_recorder(Recorder(recorded.provider, capture=ContentPolicy(spans=True), consumer=recorded.consumer))
+    yield recorded
+    manual.set_recorder(None)
+    assert not otel.get_current_span().get_span_context().is_valid

@@ -45,15 +45,6 @@ from tests.llama_index.conftest import arrived, traced
 
 
 @pytest.fixture
-def by_hand(recorded: Recorded) -> Iterator[Recorded]:
-    """What is recorded by hand, with texts."""
-    manual.set_recorder(Recorder(recorded.provider, capture=ContentPolicy(spans=True), consumer=recorded.consumer))
-    yield recorded
-    manual.set_recorder(None)
-    assert not otel.get_current_span().get_span_context().is_valid
-
-
-@pytest.fixture
 def with_frameworks(by_hand: Recorded, traced_langchain: Recorded) -> Iterator[Recorded]:
     """The same with LangChain and LlamaIndex instrumented."""
     with traced(by_hand, capture_content=True):

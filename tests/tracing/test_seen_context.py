@@ -15,7 +15,6 @@ from ragtrace.evaluation import run
 from ragtrace.records import Score, Trace
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
-from tests.tracing.test_manual import by_hand  # noqa: F401 fixture
 
 RULE = "The warranty of the pump is 24 months from delivery. It covers parts and labour."
 NO_CONTEXT = "answered_without_context"
@@ -32,7 +31,7 @@ def grounded(trace: Trace) -> Score:
     return score
 
 
-def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:  # noqa: F811
+def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:
     """With the tool's name; a short chunk in a result does not take the result away, chunks that a tool repeats do."""
     with ragtrace.request("How is the weather?") as request:
         request.retrieved(["Berlin", RULE])
@@ -54,7 +53,7 @@ def test_a_tool_by_hand_is_evidence(by_hand: Recorded) -> None:  # noqa: F811
         ("You are welcome! Goodbye.", False, "not_applicable", None),
     ],
 )
-def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: Any) -> None:  # noqa: F811
+def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: Any) -> None:
     """Claims fail; what claims nothing does not."""
     with ragtrace.request("What comes with the pump?") as request:
         if retrieved:

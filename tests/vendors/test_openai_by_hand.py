@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ import pytest
 
 import ragtrace
 from ragtrace import semconv
-from ragtrace.capture import manual
-from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.recorder import Recorder
 from tests.conftest import Recorded
 from tests.vendors.replies import Call, Reply, Usage
 from tests.vendors.server import Vendors
@@ -26,14 +22,6 @@ from tests.vendors.server import Vendors
 EXAMPLE = Path(__file__).parents[2] / "examples" / "openai_app.py"
 MESSAGES: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}]
 ANSWER = Reply("For 24 months.", usage=Usage(40, 8, cache_read=16))
-
-
-@pytest.fixture
-def by_hand(recorded: Recorded) -> Iterator[Recorded]:
-    """What is recorded by hand, with texts."""
-    manual.set_recorder(Recorder(recorded.provider, capture=ContentPolicy(spans=True), consumer=recorded.consumer))
-    yield recorded
-    manual.set_recorder(None)
 
 
 def test_example_runs(vendors: Vendors, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from ragtrace.capture.reaper import reaper
 from tests.conftest import Recorded
 from tests.vendors.replies import Reply
 from tests.vendors.server import Vendors
-from tests.vendors.test_openai_by_hand import by_hand  # noqa: F401 fixture
 
 MESSAGES: Any = [{"role": "user", "content": "How long?"}]
 ANSWER = "For 24 months, without the seals."
@@ -78,7 +77,7 @@ def raw_reply(clients: Clients) -> Any:
 @pytest.mark.parametrize(
     "ask", [stream_chat, stream_responses, stream_messages, stream_chat_async, stream_messages_async, raw_reply]
 )
-def test_helpers_of_the_clients(ask: Callable[[Clients], Any], by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
+def test_helpers_of_the_clients(ask: Callable[[Clients], Any], by_hand: Recorded, vendors: Vendors) -> None:
     """Each helper gives the application what it gives without ragtrace; the request has answer and model."""
     vendors.answers(Reply(ANSWER))
     assert ask(Clients(vendors.url)) == ANSWER
@@ -88,7 +87,7 @@ def test_helpers_of_the_clients(ask: Callable[[Clients], Any], by_hand: Recorded
     assert (span.attributes or {})[semconv.RESPONSE_MODEL] == "model-2026-01-01"
 
 
-def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
+def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> None:
     """What was read before the application left is the answer, and the request is cancelled."""
     vendors.answers(Reply(ANSWER))
     streaming = Clients(vendors.url).anthropic.messages.stream
@@ -100,7 +99,7 @@ def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> N
     assert (trace.answer, trace.facts.cancelled) == ("For", True)
 
 
-def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
+def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> None:
     """The vendor's error reaches the application, and is the request's."""
     vendors.answers(Reply(status=500))
     streaming = Clients(vendors.url).openai.chat.completions.stream
@@ -110,7 +109,7 @@ def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> No
     assert trace.error == "InternalServerError"
 
 
-def test_a_raw_reply_that_the_application_streams(by_hand: Recorded, vendors: Vendors) -> None:  # noqa: F811
+def test_a_raw_reply_that_the_application_streams(by_hand: Recorded, vendors: Vendors) -> None:
     """A reply that has not been read yet is left to the application: the request has no answer."""
     vendors.answers(Reply(ANSWER))
     create = Clients(vendors.url).openai.chat.completions.with_raw_response.create
