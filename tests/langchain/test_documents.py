@@ -21,8 +21,8 @@ from langgraph.types import Command
 from ragtrace import semconv
 from ragtrace_langchain.documents import documents_in, documents_of, documents_of_tool
 from tests.conftest import Recorded
+from tests.hostile import ClosedMapping, Unbound
 from tests.langchain.cases import Fixed, agent, join
-from tests.langchain.test_handler import ClosedMapping, Unbound
 
 CHUNKS = [
     Document(page_content=f'Pump {i}\'s cover is "24" months.', id=f"d{i}", metadata={"source": f"m{i}"})

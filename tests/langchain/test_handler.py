@@ -39,6 +39,7 @@ from ragtrace.records import Score, Trace
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_langchain import RagtraceCallbackHandler, RagtraceLangChainInstrumentor
 from tests.conftest import Recorded
+from tests.hostile import ClosedMapping, Unbound, Unreadable
 from tests.langchain import cases
 from tests.langchain.cases import DOCUMENTS, Fixed, graph
 
@@ -219,13 +220,6 @@ def test_model_name_tokens_and_finish_reason(recorded: Recorded, config: Any) ->
     assert {key: attributes.get(key) for key in expected} == expected
     assert recorded.traces[0].facts.model == "gpt-test"
     assert recorded.traces[0].facts.finish_reason == "stop"
-
-
-class Unreadable:
-    def __repr__(self) -> str:
-        raise RuntimeError("no text")
-
-    __str__ = __repr__
 
 
 def test_an_odd_tag_costs_nothing_else(recorded: Recorded, config: Any, handler: RagtraceCallbackHandler) -> None:
@@ -412,15 +406,6 @@ def test_odd_answers(recorded: Recorded, config: Any, answer: Any) -> None:
     assert isinstance(recorded.traces[0].answer, str)
 
 
-class ClosedMapping(dict[str, Any]):
-    """A mapping that raises, e.g. one that reads a closed connection."""
-
-    def get(self, *_arguments: Any) -> Any:
-        raise RuntimeError("closed")
-
-    keys = items = values = __iter__ = __getitem__ = get  # type: ignore[assignment]
-
-
 def test_an_answer_that_cannot_be_read_costs_only_itself(recorded: Recorded, config: Any) -> None:
     """The request ends, and its next one is recorded whole; the application has its value and no exception."""
     odd = ClosedMapping(answer="yes")
@@ -441,13 +426,6 @@ def test_a_model_whose_metadata_cannot_be_read_has_its_answer(recorded: Recorded
     [span] = recorded.named("chat")
     assert span.attributes[semconv.OUTPUT_TOKENS] == 1
     assert recorded.traces[0].answer == "yes"
-
-
-class Unbound:
-    """An object whose attributes raise, e.g. a proxy of a web framework outside of its request."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("no request")
 
 
 def test_a_tool_whose_result_cannot_be_read_ends(recorded: Recorded, config: Any) -> None:

@@ -27,6 +27,7 @@ from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.chat_messages import message_of, replies_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
+from tests.hostile import Unreadable
 from tests.langchain.test_handler import make_chain
 from tests.row_files import table
 
@@ -291,20 +292,15 @@ def test_chunks_are_messages_of_the_assistant() -> None:
     assert message_of(AIMessageChunk(content="Four.")).role == "assistant"
 
 
-class Hostile:
-    """An application's object that cannot be asked for its truth or its text."""
-
-    def __str__(self) -> str:
-        raise RuntimeError
-
-    __bool__ = __len__ = __iter__ = __eq__ = __hash__ = __str__  # type: ignore[assignment]
+class Incomparable(Unreadable):
+    __eq__ = __hash__ = Unreadable.__str__  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("field", ["content", "additional_kwargs", "tool_calls", "role"])
 def test_a_message_that_cannot_be_read_costs_no_other(field: str) -> None:
     """It is named by its class where its content cannot be read; the other choices are kept."""
-    bad = AIMessage.model_construct(**{"content": "bad", "additional_kwargs": {}, "type": "ai", field: Hostile()})
+    bad = AIMessage.model_construct(**{"content": "bad", "additional_kwargs": {}, "type": "ai", field: Incomparable()})
     generations = [ChatGeneration.model_construct(message=message) for message in (bad, AIMessage(content="two years"))]
     first, second = replies_of(LLMResult.model_construct(generations=[generations]))
-    assert first.text == ("<Hostile>" if field == "content" else "bad")
+    assert first.text == ("<Incomparable>" if field == "content" else "bad")
     assert (second.role, second.text) == ("assistant", "two years")

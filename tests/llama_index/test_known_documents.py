@@ -9,6 +9,7 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from ragtrace_llama_index.conversion import documents_of, sources_of
+from tests.hostile import Unbound
 
 
 def node() -> NodeWithScore:
@@ -45,11 +46,6 @@ def test_a_changed_node_is_read_again(change: str) -> None:
 def test_an_unreadable_source_is_left_out() -> None:
     """A source of the application's own that raises is left out of the response's documents; the others are kept."""
 
-    class Unreadable:
-        @property
-        def node(self) -> TextNode:
-            raise RuntimeError
-
     item = node()
     (document,) = documents_of([item])
-    assert sources_of(Response("answer", source_nodes=[Unreadable(), item]), {id(item): document}) == [document]  # type: ignore[list-item]
+    assert sources_of(Response("answer", source_nodes=[Unbound(), item]), {id(item): document}) == [document]  # type: ignore[list-item]

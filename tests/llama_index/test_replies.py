@@ -20,6 +20,7 @@ from ragtrace.capture.provider_replies import finish_reason, token_counts
 from ragtrace_llama_index.blocks import messages_of
 from ragtrace_llama_index.conversion import embedding_size
 from tests.conftest import Recorded
+from tests.hostile import ClosedMapping, Unbound
 from tests.llama_index.cases import ANSWER, QUESTION, Caller, Speaker
 from tests.row_files import table
 
@@ -72,16 +73,10 @@ def test_bytes_in_the_place_of_parts(content: Any) -> None:
 def test_parts_that_cannot_be_read() -> None:
     """A part whose attributes or keys raise has no counts and no text, and hides no others."""
 
-    class Hostile(dict[str, Any]):
-        def __getattr__(self, name: str) -> Any:
-            raise RuntimeError(name)
+    class Closed(ClosedMapping):
+        __getattr__ = Unbound.__getattr__
 
-        get = keys = __iter__ = __getitem__ = __getattr__  # type: ignore[assignment]
-
-    class Opaque:
-        __getattr__ = Hostile.__getattr__
-
-    for odd in (Hostile(a=1), Opaque()):
+    for odd in (Closed(a=1), Unbound()):
         reply = {"message": odd, "choices": [odd], "usage": {"prompt_tokens": 3, "total_tokens": 5}}
         assert token_counts(reply)["gen_ai.usage.input_tokens"] == 3
         assert parts_of([odd, {"type": "text", "text": "hello"}]) == [TextPart("hello")]

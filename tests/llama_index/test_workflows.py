@@ -21,6 +21,7 @@ from workflows import Context, Workflow, step
 from workflows.events import HumanResponseEvent, InputRequiredEvent, StartEvent, StopEvent
 
 from tests.conftest import Recorded
+from tests.hostile import Unbound
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, IDS, QUESTION, Caller, Fixed, Speaker, engine, run, say, scored
 from tests.llama_index.test_matrix import WORKFLOWS
@@ -73,13 +74,9 @@ def test_inputs_of_any_name(instrumented: Recorded, inputs: dict[str, Any], ques
 def test_inputs_that_cannot_be_read(instrumented: Recorded) -> None:
     """An input whose fields raise, and a list that holds itself, cost the request its question and nothing else."""
 
-    class Unreadable:
-        def __getattr__(self, name: str) -> Any:
-            raise RuntimeError(name)
-
     circle: list[Any] = []
     circle.append(circle)
-    for value in (Unreadable(), circle):
+    for value in (Unbound(), circle):
         instrumented.clear()
         run(cases.Say, question=value)
         (trace,) = instrumented.traces

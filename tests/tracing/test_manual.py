@@ -8,7 +8,7 @@ import gc
 import inspect
 import pickle
 import threading
-from collections import UserDict, abc
+from collections import abc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import SimpleNamespace
@@ -39,6 +39,8 @@ from ragtrace.records import Document
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from tests.conftest import Recorded
+from tests.hostile import ClosedMapping
+from tests.hostile import Unbound as WithoutAttributes
 from tests.llama_index.cases import Fixed
 from tests.llama_index.cases import engine as engine_of
 from tests.llama_index.conftest import arrived, traced
@@ -191,12 +193,8 @@ def test_a_tool_under_a_decorator_of_its_own_is_one_step(by_hand: Recorded) -> N
 def test_metadata_and_tags_that_cannot_be_read_cost_only_themselves(by_hand: Recorded) -> None:
     """The request is recorded."""
 
-    class Closed(UserDict[str, str]):
-        def __getitem__(self, key: str) -> str:
-            raise RuntimeError("closed")
-
     tags = (1 // zero for zero in [0])
-    with ragtrace.request("q", metadata=Closed(a="b"), tags=tags) as request:
+    with ragtrace.request("q", metadata=ClosedMapping(a="b"), tags=tags) as request:
         request.answered("yes")
     [trace] = by_hand.traces
     assert (trace.query, trace.answer, trace.facts.tags) == ("q", "yes", ())
@@ -505,13 +503,9 @@ def test_hostile_objects_never_raise(by_hand: Recorded, kind: type, caplog: pyte
 def test_a_reply_whose_attributes_raise_is_no_failure(by_hand: Recorded) -> None:
     """There is nothing in it to record."""
 
-    class Closed:
-        def __getattr__(self, name: str) -> Any:
-            raise RuntimeError(name)
-
     before = failures.count
     with ragtrace.request("q") as request:
-        ragtrace.generation(lambda _: Closed())("q")
+        ragtrace.generation(lambda _: WithoutAttributes())("q")
         request.answered("24 months.")
     assert (by_hand.traces[0].answer, failures.count) == ("24 months.", before)
 

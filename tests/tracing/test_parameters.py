@@ -12,6 +12,7 @@ from ragtrace.capture.content_blocks import tool_definitions
 from ragtrace.capture.parameters import request_attributes, server_attributes
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
+from tests.hostile import ClosedMapping
 from tests.row_files import table
 
 SETTINGS: dict[str, Any] = table(__file__, "settings")
@@ -66,11 +67,7 @@ def test_tool_definitions(vendor: str) -> None:
 def test_a_tool_that_cannot_be_read_hides_no_other() -> None:
     """A mapping of the application's own that raises costs only its own definition."""
 
-    class Unreadable(dict[str, Any]):
-        def get(self, *_arguments: Any) -> Any:
-            raise RuntimeError("not read yet")
-
-    (tool,) = tool_definitions([Unreadable(name="odd"), {"name": "look", "input_schema": {}}])
+    (tool,) = tool_definitions([ClosedMapping(name="odd"), {"name": "look", "input_schema": {}}])
     assert tool.name == "look"
 
 
