@@ -10,27 +10,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
 
 import ragtrace
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Trace
 from ragtrace.testing import Capture, make_trace, record
+from tests.langchain import cases
 
-
-class One(BaseRetriever):
-    """Finds one document."""
-
-    def _get_relevant_documents(self, query: str, *, run_manager: object) -> list[Document]:
-        return [Document(page_content="a passage", id="d0")]
-
-
-chain = (
-    One() | RunnableLambda(lambda ds: ds[0].page_content) | FakeListChatModel(responses=["An answer."])
-).with_config(run_name="app")
+chain = cases.chain(cases.Fixed(documents=cases.DOCUMENTS[:1]), FakeListChatModel(responses=["An answer."]))
 
 
 @evaluator(needs={"answer"}, threshold=0.5)
@@ -131,7 +119,7 @@ def test_a_recording_has_spans_traces_and_scores() -> None:
     both = [("good", "pass"), ("looping_compression_ratio", "pass")]
     assert [(s.name, s.label) for s in recording.scores] == [*both, *both, ("clicked", None)]
     names = [span.name for span in recording.spans]
-    assert names == ["retrieval One", "chat FakeListChatModel", "invoke_workflow app"] * 2
+    assert names == ["retrieval Fixed", "chat FakeListChatModel", "invoke_workflow rag"] * 2
     root = recording.spans[-1].attributes or {}
     assert root["gen_ai.evaluation.good.score"] == root["gen_ai.evaluation.clicked.score"] == 1.0
     assert '"second"' in str(root["gen_ai.input.messages"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +30,9 @@ class Case:
 
     name: str
     framework: str
-    make: Callable[[str], Client]
+    kind: str
+    """Module and class."""
+    options: Mapping[str, Any]
     provider: str | None
     model: str
     reason: str = "stop"
@@ -56,6 +59,13 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.framework}-{self.name}"
+
+    def make(self, url: str) -> Client:
+        """The client of a server, imported when it is first needed."""
+        module, _, name = self.kind.partition(":")
+        options = {k: v.format(url=url) if isinstance(v, str) else v for k, v in self.options.items()}
+        model = getattr(importlib.import_module(module), name)(model=self.model, **options)
+        return LangChainClient(model) if self.framework == "langchain" else LlamaIndexClient(model)
 
 
 def search(query: str) -> str:
@@ -156,90 +166,44 @@ def _message(question: str) -> Any:
     return ChatMessage(role="user", content=question)
 
 
-def _langchain_openai(url: str, **options: Any) -> Client:
-    from langchain_openai import ChatOpenAI
-
-    options = options or {"stream_usage": True}  # away from OpenAI's own address it has to be asked for
-    return LangChainClient(ChatOpenAI(model="gpt-test", api_key="key", base_url=f"{url}/v1", max_retries=0, **options))
-
-
-def _langchain_responses(url: str) -> Client:
-    return _langchain_openai(url, use_responses_api=True)
-
-
-def _langchain_anthropic(url: str) -> Client:
-    from langchain_anthropic import ChatAnthropic
-
-    return LangChainClient(
-        ChatAnthropic(model="claude-test", api_key="key", base_url=url, max_retries=0, max_tokens=100)
-    )
-
-
-def _langchain_cohere(url: str) -> Client:
-    from langchain_cohere import ChatCohere
-
-    return LangChainClient(ChatCohere(model="command-test", cohere_api_key="key", base_url=url))
-
-
-_STREAMS = {"stream_options": {"include_usage": True}}
-
-
-def _llama_index_openai(url: str) -> Client:
-    from llama_index.llms.openai import OpenAI
-
-    return LlamaIndexClient(
-        OpenAI(model="gpt-4o", api_key="key", api_base=f"{url}/v1", max_retries=0, additional_kwargs=_STREAMS)
-    )
-
-
-def _llama_index_like(url: str) -> Client:
-    from llama_index.llms.openai_like import OpenAILike
-
-    kind: Any = {"is_chat_model": True, "is_function_calling_model": True, "additional_kwargs": _STREAMS}
-    return LlamaIndexClient(OpenAILike(model="gpt-test", api_key="key", api_base=f"{url}/v1", max_retries=0, **kind))
-
-
-def _llama_index_responses(url: str) -> Client:
-    from llama_index.llms.openai import OpenAIResponses
-
-    return LlamaIndexClient(OpenAIResponses(model="gpt-4o", api_key="key", api_base=f"{url}/v1", max_retries=0))
-
-
-def _llama_index_anthropic(url: str) -> Client:
-    from llama_index.llms.anthropic import Anthropic
-
-    return LlamaIndexClient(
-        Anthropic(model="claude-3-7-sonnet-latest", api_key="key", base_url=url, max_retries=0, max_tokens=100)
-    )
-
-
-def _llama_index_cohere(url: str) -> Client:
-    from llama_index.llms.cohere import Cohere
-
-    return LlamaIndexClient(Cohere(model="command-r", api_key="key", base_url=url, max_retries=1))
-
-
+_KEY: Any = {"api_key": "key", "max_retries": 0}
+_V1 = {**_KEY, "base_url": "{url}/v1"}
+_LLAMA_V1 = {**_KEY, "api_base": "{url}/v1"}
+_CLAUDE = {**_KEY, "base_url": "{url}", "max_tokens": 100}
+_STREAMS = {"additional_kwargs": {"stream_options": {"include_usage": True}}}
+_LIKE = {**_STREAMS, "is_chat_model": True, "is_function_calling_model": True}
 _MODEL = "gen_ai.response.model"
 _ID = "gen_ai.response.id"
 _OPENAI: Any = {"error": "OpenAIRateLimitError", "error_of_500": "OpenAIAPIError"}
 _RESPONSES: Any = {"reason_of_cut": "max_output_tokens", "reason_of_call": "stop", "reasons": True}
 _ANTHROPIC: Any = {"reason": "end_turn", "reason_of_cut": "max_tokens", "reason_of_call": "tool_use", "reasons": True}
-_COHERE: Any = {"reason": "COMPLETE", "reason_of_cut": "MAX_TOKENS", "lacks": frozenset({_MODEL})}
+_COHERE: Any = {
+    "reason": "COMPLETE", "reason_of_cut": "MAX_TOKENS", "lacks": frozenset({_MODEL}), "error": "TooManyRequestsError",
+}  # fmt: skip
 CASES = (
-    Case("openai", "langchain", _langchain_openai, "openai", "gpt-test", hears=True, **_OPENAI,
+    Case("openai", "langchain", "langchain_openai:ChatOpenAI",
+         {**_V1, "stream_usage": True}, "openai", "gpt-test", hears=True, **_OPENAI,
          lacks_in_streams=frozenset({_ID})),
-    Case("openai-responses", "langchain", _langchain_responses, "openai", "gpt-test", **_OPENAI, **_RESPONSES),
-    Case("anthropic", "langchain", _langchain_anthropic, "anthropic", "claude-test", **_ANTHROPIC, writes_cache=True,
+    Case("openai-responses", "langchain", "langchain_openai:ChatOpenAI",
+         {**_V1, "use_responses_api": True}, "openai", "gpt-test", **_OPENAI, **_RESPONSES),
+    Case("anthropic", "langchain", "langchain_anthropic:ChatAnthropic", _CLAUDE,
+         "anthropic", "claude-test", **_ANTHROPIC, writes_cache=True,
          lacks_in_streams=frozenset({_ID}), error="AnthropicRateLimitError", error_of_500="AnthropicAPIError"),
     # The pieces of a streamed call become calls of their own.
-    Case("cohere", "langchain", _langchain_cohere, "cohere", "command-test", **_COHERE, error="TooManyRequestsError",
+    Case("cohere", "langchain", "langchain_cohere:ChatCohere",
+         {"cohere_api_key": "key", "base_url": "{url}"}, "cohere", "command-test", **_COHERE,
          reason_of_call="TOOL_CALL", reads_cache=False, reasons=True, billed_in_streams=15,
          fails=frozenset({"stream_tool"}), lacks_in_streams=frozenset({_ID})),
-    Case("openai", "llama_index", _llama_index_openai, "openai", "gpt-4o", hears=True),
-    Case("openai-like", "llama_index", _llama_index_like, None, "gpt-test", hears=True),
-    Case("openai-responses", "llama_index", _llama_index_responses, "openai", "gpt-4o", **_RESPONSES),
-    Case("anthropic", "llama_index", _llama_index_anthropic, "anthropic", "claude-3-7-sonnet-latest", **_ANTHROPIC,
+    Case("openai", "llama_index", "llama_index.llms.openai:OpenAI",
+         {**_LLAMA_V1, **_STREAMS}, "openai", "gpt-4o", hears=True),
+    Case("openai-like", "llama_index", "llama_index.llms.openai_like:OpenAILike",
+         {**_LLAMA_V1, **_LIKE}, None, "gpt-test", hears=True),
+    Case("openai-responses", "llama_index", "llama_index.llms.openai:OpenAIResponses", _LLAMA_V1,
+         "openai", "gpt-4o", **_RESPONSES),
+    Case("anthropic", "llama_index", "llama_index.llms.anthropic:Anthropic", _CLAUDE,
+         "anthropic", "claude-3-7-sonnet-latest", **_ANTHROPIC,
          writes_cache=True, images=("inline",), lacks_in_streams=frozenset({_MODEL, _ID})),
-    Case("cohere", "llama_index", _llama_index_cohere, "cohere", "command-r", **_COHERE, error="TooManyRequestsError",
+    Case("cohere", "llama_index", "llama_index.llms.cohere:Cohere",
+         {**_KEY, "max_retries": 1, "base_url": "{url}"}, "cohere", "command-r", **_COHERE,
          reason_of_call="COMPLETE", images=(), fails=frozenset({"stream_async", "stream_tool"})),
 )  # fmt: skip
