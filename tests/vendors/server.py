@@ -35,20 +35,24 @@ class Vendors:
         self.script[:] = script
 
 
+def answer(handler: Handler, reply: Reply, body: dict[str, Any]) -> None:
+    """Send a reply as the vendor does whose path was asked."""
+    path = handler.path.partition("?")[0]
+    if reply.status != 200:
+        send(handler, reply.status, json.dumps(replies.error(path, reply.status)).encode())
+    elif body.get("stream"):
+        _send_stream(handler, path, reply, body)
+    else:
+        send(handler, 200, json.dumps(WHOLE[path](reply)).encode())
+
+
 @contextmanager
 def serving() -> Iterator[Vendors]:
     """A server on a free port of the loopback interface."""
     script: list[Reply] = []
 
     def play(handler: Handler, body: dict[str, Any]) -> None:
-        reply = script.pop(0) if len(script) > 1 else script[0]
-        path = handler.path.partition("?")[0]
-        if reply.status != 200:
-            send(handler, reply.status, json.dumps(replies.error(path, reply.status)).encode())
-        elif body.get("stream"):
-            _send_stream(handler, path, reply, body)
-        else:
-            send(handler, 200, json.dumps(WHOLE[path](reply)).encode())
+        answer(handler, script.pop(0) if len(script) > 1 else script[0], body)
 
     server = Server(play)
     try:
