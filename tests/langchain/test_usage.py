@@ -44,23 +44,13 @@ def attributes_of(recorded: Recorded, model: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tokens_of_every_shape(recorded: Recorded, shape: str) -> None:
-    """Input tokens hold the cached ones, whatever the integration calls them and wherever it puts them."""
-    attributes = attributes_of(recorded, Model(**SHAPES[shape]))
-    assert (attributes[semconv.INPUT_TOKENS], attributes[semconv.OUTPUT_TOKENS]) == (18, 7)
-    assert (attributes[semconv.OI_TOKENS_PROMPT], attributes[semconv.OI_TOKENS_COMPLETION]) == (18, 7)
-    if shape not in ("Cohere", "Ollama", "watsonx"):
-        assert attributes[semconv.CACHE_READ_TOKENS] == attributes[semconv.OI_TOKENS_CACHE_READ] == 8
-    (trace,) = recorded.traces
-    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (18, 7)
-
-
-@pytest.mark.parametrize("shape", ["standard", "OpenAI"])
-def test_totals_and_details(recorded: Recorded, shape: str) -> None:
-    """The total, the reasoning and the audio are there as well."""
-    attributes = attributes_of(recorded, Model(**SHAPES[shape]))
-    assert attributes[semconv.OI_TOKENS_TOTAL] == 25
-    assert attributes[semconv.REASONING_TOKENS] == attributes[semconv.OI_TOKENS_REASONING] == 3
-    assert (attributes[semconv.AUDIO_INPUT_TOKENS], attributes[semconv.AUDIO_OUTPUT_TOKENS]) == (2, 1)
+    """Input tokens hold the cached ones and the total both sides, whatever names and places an integration has."""
+    options, expected = SHAPES[shape]
+    told = attributes_of(recorded, Model(**options))
+    assert {name: told[name] for name in told if name.startswith(("gen_ai.usage.", "llm.token_count."))} == expected
+    facts = recorded.traces[0].facts
+    both = (expected[semconv.INPUT_TOKENS], expected.get(semconv.OUTPUT_TOKENS, 0))
+    assert (facts.input_tokens or 0, facts.output_tokens or 0) == both
 
 
 class Text(FakeListLLM):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Recorded
+from tests.langchain.conftest import handler  # noqa: F401 a fixture
 from tests.llama_index.conftest import _open_databases, instrumented  # noqa: F401 fixtures
 
 
