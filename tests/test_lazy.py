@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from unittest import mock
 
 import pytest
 
@@ -69,16 +69,12 @@ def test_recent_results_are_shared_by_their_texts() -> None:
     assert results == [0, 0, 1, 2, 3]
 
 
-def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_be_started_is_tried_again() -> None:
     """The system may give no further thread at present; a thread that has ended is started again."""
     runs: list[int] = []
 
-    def no_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     thread = LazyThread("test", lambda: runs.append(1))
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
+    with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
         assert not thread.start()
     for expected in (1, 2):
         assert thread.start()
@@ -87,24 +83,18 @@ def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.Monk
         assert len(runs) == expected
 
 
-class _AtItsEnd:
-    """Runs something in a finalizer."""
-
-    def __init__(self, action: Callable[[], object]) -> None:
-        self._action = action
-
-    def __del__(self) -> None:
-        self._action()
-
-
 def test_a_finalizer_may_ask_for_a_result_while_its_thread_does() -> None:
     """Redaction remembers its results in the application's threads, where a finalizer may end a request at any time."""
     recent: Recent[object] = Recent(2)
     results: list[object] = []
 
+    class AsksAtItsEnd:
+        def __del__(self) -> None:
+            results.append(recent.get(("a",), lambda: 7))
+
     def ask() -> None:
         for number in range(5):
-            recent.get((str(number),), lambda: _AtItsEnd(lambda: results.append(recent.get(("a",), lambda: 7))))
+            recent.get((str(number),), AsksAtItsEnd)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()

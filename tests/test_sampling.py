@@ -80,22 +80,15 @@ def test_conditions_are_certain() -> None:
 
 
 @given(trace_ids, fractions, fractions)
-def test_a_union_of_consistent_samplers_is_the_larger(trace_id: int, one: float, other: float) -> None:
-    """By trace id the union of two ratios is the larger ratio: in what is kept, and in its probability."""
+def test_unions_and_intersections_of_consistent_samplers(trace_id: int, one: float, other: float) -> None:
+    """By trace id the union of two ratios is the larger one in what it keeps and in its probability, and their
+    intersection the smaller one; its probability is known where its first ratio kept the trace."""
     trace = make_trace(trace_id=trace_id)
-    union = any_of(ratio(one), ratio(other))(trace)
+    union, both = (combine(ratio(one), ratio(other))(trace) for combine in (any_of, all_of))
     assert union.keep == ratio(max(one, other))(trace).keep
     assert union.probability == pytest.approx(max(one, other))
-
-
-@given(trace_ids, fractions, fractions)
-def test_an_intersection_of_consistent_samplers_is_the_smaller(trace_id: int, one: float, other: float) -> None:
-    """By trace id the intersection of two ratios is the smaller ratio, wherever the first of them kept the trace."""
-    trace = make_trace(trace_id=trace_id)
-    both = all_of(ratio(one), ratio(other))(trace)
     assert both.keep == ratio(min(one, other))(trace).keep
-    if both.keep:
-        assert both.probability == min(one, other)
+    assert not both.keep or both.probability == min(one, other)
 
 
 def test_independent_decisions_multiply() -> None:

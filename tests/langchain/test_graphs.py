@@ -12,7 +12,6 @@ from typing import Any, TypedDict
 import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import ToolException, tool
@@ -31,6 +30,7 @@ from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
 from tests.langchain.cases import Fixed, agent
 from tests.row_files import rows
+from tests.scenarios.scripted_chat import chat
 
 # --- questions -----------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, config: A
     def call(*wanted: str) -> AIMessage:
         return AIMessage("", tool_calls=[{"name": "product", "args": {"what": w}, "id": f"c-{w}"} for w in wanted])
 
-    model = Model(messages=iter([call("pump", "stock"), AIMessage("Yes."), call("valve"), AIMessage("No.")]))
+    model = chat(call("pump", "stock"), AIMessage("Yes."), call("valve"), AIMessage("No."))
     shop = create_agent(model, [product], checkpointer=InMemorySaver())
     config["configurable"] = {"thread_id": "two turns"}
     for question in ("Is the pump covered?", "And the valve?"):
@@ -264,7 +264,7 @@ def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, con
 
     calls = [AIMessage("", tool_calls=[{**CALL, "id": f"c{i}"}]) for i in (1, 2)]
     asking = create_agent(
-        Model(messages=iter([*calls, AIMessage("It is a pump.")])),
+        chat(*calls, AIMessage("It is a pump.")),
         [look_up],
         middleware=[HumanInTheLoopMiddleware({"look_up": True})],
         checkpointer=InMemorySaver(),
@@ -420,7 +420,7 @@ def test_an_empty_reply_is_the_answer(recorded: Recorded, config: Any) -> None:
     """Neither a tool's result nor the answer of an earlier turn stands in for it."""
     from langchain.agents import create_agent
 
-    model = Model(messages=iter([AIMessage("", tool_calls=[CALL]), AIMessage("It is."), AIMessage("")]))
+    model = chat(AIMessage("", tool_calls=[CALL]), AIMessage("It is."), AIMessage(""))
     talk = create_agent(model, [look_up])
     first = talk.invoke({"messages": [("user", "Is it a pump?")]}, config)
     talk.invoke({"messages": [*first["messages"], ("user", "And this?")]}, config)
@@ -428,13 +428,6 @@ def test_an_empty_reply_is_the_answer(recorded: Recorded, config: Any) -> None:
 
 
 # --- tools ---------------------------------------------------------------------------------------
-
-
-class Model(GenericFakeChatModel):
-    """A fake to which tools can be bound."""
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self
 
 
 @tool
@@ -526,7 +519,7 @@ def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
 
     def made(name: str | None, tools: list[Any]) -> Any:
         call = {"name": tools[0].name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
-        model = Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("24 months.")]))
+        model = chat(AIMessage("", tool_calls=[call]), AIMessage("24 months."))
         return agents.create_agent(model, tools, name=name)
 
     @tool
@@ -535,8 +528,9 @@ def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
         result = made("expert", [look_up]).invoke({"messages": [("user", what)]})
         return str(result["messages"][-1].content)
 
-    inside = [("chat Model", []), ("execute_tool look_up", []), ("chat Model", [])]
-    below = [("chat Model", []), ("execute_tool ask_expert", [("invoke_agent expert", inside)]), ("chat Model", [])]
+    asks = ("chat ScriptedChat", [])
+    inside = [asks, ("execute_tool look_up", []), asks]
+    below = [asks, ("execute_tool ask_expert", [("invoke_agent expert", inside)]), asks]
     made("chief", [ask_expert]).invoke({"messages": [("user", "q")]}, config)
     made(None, [look_up]).invoke({"messages": [("user", "q")]}, config)
     assert recorded.tree() == [("invoke_agent chief", below), ("invoke_agent LangGraph", inside)]

@@ -73,16 +73,7 @@ def test_tool_calls_and_results(recorded: Recorded) -> None:
     told = attributes_of(recorded, [AIMessage("Wait.", tool_calls=[call, {**call, "id": "call_2"}])], asked)
     sent, received = (json.loads(told[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
     part = {"type": "tool_call", "id": "call_1", "name": "weather", "arguments": {"city": "Paris", "days": 2}}
-    assert sent == [
-        {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
-        {"role": "user", "parts": [{"type": "text", "content": "Weather?"}], "name": "ada"},
-        {"role": "assistant", "parts": [part]},
-        {
-            "role": "tool",
-            "parts": [{"type": "tool_call_response", "id": "call_1", "response": "rain"}],
-            "name": "weather",
-        },
-    ]
+    assert sent == table(__file__, "sent_messages")
     assert received[0]["parts"] == [{"type": "text", "content": "Wait."}, part, {**part, "id": "call_2"}]
     assert received[0]["finish_reason"] == "tool_call"
     flat = {k: v for k, v in told.items() if k.startswith("llm.")}
@@ -155,15 +146,8 @@ def test_spoken_answer(recorded: Recorded) -> None:
 
 def test_calls_of_the_provider_and_doubled_calls(recorded: Recorded) -> None:
     """Anthropic's content lists its calls again, which are written once; its own searches are the provider's calls."""
-    reply = AIMessage(
-        [
-            {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "pumps"}},
-            {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result"}]},
-            {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "t_1", "name": "look", "input": {"at": "pump"}},
-        ],
-        tool_calls=[{"id": "t_1", "name": "look", "args": {"at": "pump"}}],
-    )
+    calls = [{"id": "t_1", "name": "look", "args": {"at": "pump"}}]
+    reply = AIMessage(table(__file__, "calls_of_the_provider"), tool_calls=calls)
     told = attributes_of(recorded, [reply])
     parts = json.loads(told["gen_ai.output.messages"])[0]["parts"]
     assert [part["type"] for part in parts] == [
@@ -226,11 +210,7 @@ def test_without_content(recorded: Recorded) -> None:
     assert told["llm.finish_reason"] == "tool_calls"
 
 
-@pytest.mark.parametrize("content", [[], [{}], [{"type": None}], [{"type": "image"}], [{"type": "reasoning"}], ["", ""],
-                                     [{"type": "file", "file": None}], [{"type": "audio", "audio": 3}],
-                                     [{"type": "tool_use"}], [{"type": "tool_result", "content": [{}]}],
-                                     [{"type": "x_tool_result"}], [{"type": "y_call", "id": "1"}],
-                                     [{"type": "image", "source": "nowhere"}]])  # fmt: skip
+@pytest.mark.parametrize("content", table(__file__, "odd_contents"))
 def test_odd_contents(recorded: Recorded, content: Any) -> None:
     """A block of an unknown shape spoils neither the span nor its validity."""
     told = attributes_of(recorded, [AIMessage(content)], [HumanMessage(content)])

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 from llama_index.core.base.llms import types
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, TextBlock, ThinkingBlock, ToolCallBlock
-from llama_index.core.llms import CustomLLM, LLMMetadata
-from llama_index.core.llms.callbacks import llm_chat_callback
+from llama_index.core.base.llms.types import ChatMessage, TextBlock, ThinkingBlock, ToolCallBlock
 
 from ragtrace_llama_index.blocks import message_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
+from tests.scenarios.function_model import ScriptedModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -22,31 +21,16 @@ URL = "https://pictures.example/pump.png"
 TOOL = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
 
 
-class Scripted(CustomLLM):
-    """Answers with a message and its provider's reply."""
+class Scripted(ScriptedModel):
+    """Has settings and a server."""
 
-    reply: Any = None
-    raw: Any = None
     temperature: float = 0.5
     api_base: str = "https://models.example/v1"
-
-    @property
-    def metadata(self) -> LLMMetadata:
-        return LLMMetadata(model_name="unknown")
-
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    stream_complete = complete
-
-    @llm_chat_callback()
-    def chat(self, messages: Any, **kwargs: Any) -> ChatResponse:
-        return ChatResponse(message=self.reply, raw=self.raw)
 
 
 def attributes_of(recorded: Recorded, reply: Any, messages: list[Any], raw: Any = None, **kwargs: Any) -> Any:
     """Returns the attributes of the span of one model call, which is the only one."""
-    Scripted(reply=reply, raw=raw).chat(messages, **kwargs)
+    Scripted(replies=[reply], raw=raw).chat(messages, **kwargs)
     (span,) = recorded.spans
     attributes = dict(span.attributes or {})
     assert violations(attributes) == []
@@ -78,7 +62,7 @@ def test_calls_results_reasoning_and_settings(instrumented: Recorded) -> None:
     assert told[f"{answer}.tool_calls.0.tool_call.function.arguments"] == '{"at": "pump"}'
     assert told["llm.input_messages.2.message.tool_call_id"] == "c1"
     assert json.loads(told["gen_ai.tool.definitions"])[0]["name"] == "look"
-    assert json.loads(told["llm.invocation_parameters"]) == {"stop": ["END"], "temperature": 0.1}
+    assert json.loads(told["llm.invocation_parameters"]) == {"model": "scripted-1", "stop": ["END"], "temperature": 0.1}
     assert (told["server.address"], told["server.port"]) == ("models.example", 443)
 
 

@@ -21,7 +21,7 @@ import pytest
 from tests.ports import free_port
 
 PRELUDE = """
-import os, sys, time, threading
+import os, signal, sys, time, threading
 import ragtrace
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
@@ -119,7 +119,6 @@ def test_ctrl_c_ends_the_wait_for_scores(tmp_path: Path) -> None:
 def test_a_ctrl_c_that_does_not_wake_the_main_thread_is_seen(tmp_path: Path) -> None:
     """Another thread gets the signal, so that no wait of the main thread ends by it: the next one sees it."""
     body = """
-    import signal, threading
     init(hangs, exit_seconds=300)
     chain.invoke('q')
     def interrupt():
@@ -153,9 +152,7 @@ def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
 )
 def test_what_ends_a_process_flushes(end: str, code: int, words: str, tmp_path: Path) -> None:
     """What a process holds when it dies is sent; it dies of its signal, its own handler or its own exception."""
-    done, spans = run(
-        tmp_path, f"import signal\ninit(quick)\nfor i in range(3): chain.invoke('q')\n{end}\ntime.sleep(30)"
-    )
+    done, spans = run(tmp_path, f"init(quick)\nfor i in range(3): chain.invoke('q')\n{end}\ntime.sleep(30)")
     assert done.returncode == code
     assert words in done.stderr
     assert scores(spans) == [1.0] * 3

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from langchain_core.documents import Document as ChainDocument
@@ -662,17 +663,11 @@ def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:
     assert [d.content for d in by_hand.traces[0].documents] == cursor.rows
 
 
-def test_a_result_is_returned_where_no_thread_can_be_started(
-    by_hand: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_returned_where_no_thread_can_be_started(by_hand: Recorded) -> None:
     """At the system's limit of threads a stream is still passed through."""
     reaper.reset()
 
-    def no_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
+    with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
         assert "".join(plain_stream(["24 ", "months."])) == "24 months."
     assert by_hand.traces[0].answer == "24 months."
 
