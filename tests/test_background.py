@@ -88,7 +88,7 @@ def test_a_caller_takes_what_waits(make: Make) -> None:
 
 
 def test_items_come_in_order_and_in_another_thread(make: Make) -> None:
-    """The work gets every item once, oldest first, in a daemon thread of the given name."""
+    """The work gets every item once, oldest first, in a daemon thread of the given name; close waits for them."""
     items: list[int] = []
     threads: set[threading.Thread] = set()
 
@@ -96,12 +96,12 @@ def test_items_come_in_order_and_in_another_thread(make: Make) -> None:
         items.extend(batch)
         threads.add(threading.current_thread())
 
-    queue = make(work, Bounds(batch=7))
+    queue = make(work, Bounds(batch=7, wait=math.inf))
     for i in range(100):
         assert queue.put(i) is None
-    assert queue.flush()
+    assert queue.close() == []
     assert items == list(range(100))
-    assert [(thread.name, thread.daemon) for thread in threads] == [("test", True)]
+    assert [(thread.name, thread.daemon, thread.is_alive()) for thread in threads] == [("test", True, False)]
 
 
 def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one(make: Make) -> None:
@@ -333,23 +333,6 @@ def test_a_session_that_fails_is_counted_and_tried_again(make: Make, caplog: pyt
     queue.put(2)
     assert queue.flush()
     assert items == [1, 2]
-
-
-def test_close_works_on_what_waits(make: Make) -> None:
-    """What was put before close is done when it returns; the thread has ended."""
-    items: list[int] = []
-    threads: list[threading.Thread] = []
-
-    def work(batch: list[int]) -> None:
-        items.extend(batch)
-        threads.append(threading.current_thread())
-
-    queue = make(work, FULL_BATCHES)
-    for i in range(6):
-        queue.put(i)
-    assert queue.close() == []
-    assert items == [0, 1, 2, 3, 4, 5]
-    assert not threads[0].is_alive()
 
 
 def test_close_returns_what_there_was_no_time_for_and_can_be_called_again(make: Make) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from celery import Celery
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from tests.otlp.receivers import Received, plain
@@ -142,3 +143,12 @@ def _request(root: dict[str, Any], spans: list[dict[str, Any]]) -> Request:
     question, answer = (json.loads(root[f"gen_ai.{way}.messages"])[0]["parts"][0] for way in ("input", "output"))
     passages = tuple(documents[0]["content"] for documents in found if documents)
     return Request(question["content"], answer["content"], sessions.pop(), users.pop(), passages)
+
+
+def celery_client(folder: Path) -> Celery:
+    """Another program, which knows only the names of tasks: the broker and the results are folders below `folder`."""
+    for name in ("queue", "results"):
+        (folder / name).mkdir()
+    folders = {f"data_folder_{way}": f"{folder}/queue" for way in ("in", "out")}
+    folders["control_folder"] = f"{folder}/control"
+    return Celery(broker="filesystem://", backend=f"file://{folder}/results", broker_transport_options=folders)

@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from celery import Celery
 
-from tests.applications.processes import Application, Request, requests_of, running
+from tests.applications.processes import Application, Request, celery_client, requests_of, running
 from tests.otlp.receivers import Received, http_server
 
 pytestmark = pytest.mark.timeout(300)
@@ -91,15 +90,10 @@ def test_django_with_sync_and_async_views(
 def test_celery(pool: str, framework: str, tmp_path: Path, receiver: tuple[str, Received]) -> None:
     """Each task of a worker is one request, in the processes or in the threads of its pool."""
     endpoint, received = receiver
-    for name in ("queue", "results"):
-        (tmp_path / name).mkdir()
+    client = celery_client(tmp_path)
     command = ("celery", "-A", "celery_application", "worker", "--pool", pool, "--concurrency", "2")
     variables = {"FRAMEWORK": framework, "POOL": pool, "BROKER": str(tmp_path)}
     with running(tmp_path, endpoint, command, **variables) as application:
-        # As another program, which knows only the name of the task.
-        folders = {f"data_folder_{way}": f"{tmp_path}/queue" for way in ("in", "out")}
-        folders["control_folder"] = f"{tmp_path}/control"
-        client = Celery(broker="filesystem://", backend=f"file://{tmp_path}/results", broker_transport_options=folders)
         asked = [expected(number) for number in range(20)]
         sent = [client.send_task("celery_application.ask", (r.question, r.session, r.user)) for r in asked]
         assert [task.get(timeout=60) for task in sent] == [request.answer for request in asked], application.tail()

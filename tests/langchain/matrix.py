@@ -18,13 +18,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from tests.langchain import observation
 from tests.langchain.observation import faults, load, watch
 from tests.row_files import table
+from tests.spans.record import interpreter, versions
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "capture-matrix.md"
@@ -98,32 +99,17 @@ def run_all(framework: str, library: str) -> None:
     if framework == "langchain":
         import langchain_classic.retrievers  # noqa: F401
     results = {row.title: judge(row, framework, library) for row in rows(framework)}
-    print(json.dumps({"versions": versions(framework, library), "results": results}))
-
-
-def versions(framework: str, library: str) -> dict[str, str]:
-    """Releases of what took part."""
-    found = {}
-    for name in [LIBRARIES[framework][library], *FRAMEWORKS[framework][1]]:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    releases = versions(LIBRARIES[framework][library], *FRAMEWORKS[framework][1])
+    print(json.dumps({"versions": releases, "results": results}))
 
 
 def python_of(peers: Path, framework: str, library: str) -> str:
     """The interpreter that has a library, with the same release of the framework as this one."""
     if library == "ragtrace":
         return sys.executable
-    home = peers / f"{framework}-{library}"
-    if not (home / "bin" / "python").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        pinned = [f"{name}=={version(name)}" for name in FRAMEWORKS[framework][1]]
-        also = ALSO_NEEDED[framework].get(library, [])
-        packages = [*pinned, "opentelemetry-sdk", LIBRARIES[framework][library], *also]
-        subprocess.run([str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages], check=False)
-    return str(home / "bin" / "python")
+    pinned = [f"{name}=={version(name)}" for name in FRAMEWORKS[framework][1]]
+    also = ALSO_NEEDED[framework].get(library, [])
+    return interpreter(peers / f"{framework}-{library}", *pinned, LIBRARIES[framework][library], *also)
 
 
 def ask(peers: Path, framework: str, library: str) -> dict[str, Any] | None:

@@ -115,7 +115,8 @@ def _of_requests(spans: Sequence[Any]) -> list[Any]:
 
 def _texts(case: Any, passages: Mapping[str, str], spans: Sequence[Any], roots: Sequence[Any]) -> list[str]:
     found = []
-    tops = [s for s in roots if s.name != AMBIENT] or [s for s in spans if _below_ambient(s, roots)]
+    above = {root.context.span_id for root in roots}
+    tops = [s for s in roots if s.name != AMBIENT] or [s for s in spans if s.parent and s.parent.span_id in above]
     for what, text in (("question", case.question), ("answer", None if case.cancelled or case.error else case.answer)):
         if text and not all(PLAIN.split(text)[0] in _content(s) for s in tops):
             found.append(f"no {what} on root")
@@ -138,10 +139,6 @@ def _outcome(case: Any, spans: Sequence[Any]) -> list[str]:
             having = sum(mark in _content(s) for s in spans)
             found += [f"{what} on {having} of {len(spans)} spans"] if having < len(spans) else []
     return found
-
-
-def _below_ambient(span: Any, roots: Sequence[Any]) -> bool:
-    return span.parent is not None and span.parent.span_id in {s.context.span_id for s in roots}
 
 
 def _kind(span: Any) -> list[str]:

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ import pytest
 from ragtrace.capture.request import Run
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """LlamaIndex leaves its chat memory's database open."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
 @pytest.fixture(autouse=True, scope="module")

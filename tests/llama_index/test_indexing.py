@@ -18,8 +18,6 @@ from ragtrace_llama_index import conversion
 from tests.conftest import Recorded
 from tests.llama_index.cases import QUESTION, Speaker
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
-
 TEXT = "The pump is covered for 24 months. " * 20
 
 

@@ -10,8 +10,6 @@ from tests.conftest import Recorded
 from tests.llama_index.cases import CASES, Case
 from tests.llama_index.conftest import arrived
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
-
 WORKFLOWS = int(importlib.metadata.version("llama-index-workflows").split(".")[0])
 UNSAID = ("workflow_cancelled", "workflow_timed_out")
 

@@ -14,7 +14,6 @@ from tests.conftest import Recorded
 from tests.genai_schemas import violations
 from tests.scenarios.function_model import ScriptedModel
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 PNG = b"\x89PNG\r\n\x1a\n"
 PNG_BASE64 = "iVBORw0KGgo="
 URL = "https://pictures.example/pump.png"

@@ -15,8 +15,6 @@ from tests.conftest import Recorded
 from tests.llama_index.cases import ANSWER, QUESTION, Fixed, Speaker, engine, read
 from tests.llama_index.conftest import arrived
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
-
 
 class Returning(Speaker):
     """Returns the stream of its base class, as LlamaIndex's OpenAILike does."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.prompts import PromptTemplate
 
 from tests.conftest import Recorded
 from tests.llama_index.cases import NODES, Fixed, Speaker
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 PROMPT = PromptTemplate("{context}\n{question}")
 
 

@@ -21,8 +21,6 @@ from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speak
 from tests.llama_index.conftest import traced
 from tests.row_files import table
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
-
 GOLDEN = table(__file__, "golden_tree")
 
 

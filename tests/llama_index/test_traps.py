@@ -28,8 +28,6 @@ from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, CASES, QUESTION, Fixed, Speaker, engine, read, scored, streamed
 from tests.llama_index.conftest import arrived, traced
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
-
 RAG = ("invoke_workflow RetrieverQueryEngine", [("retrieval Fixed", []), ("text_completion speaker-1", [])])
 
 
@@ -354,33 +352,29 @@ def test_a_process_of_its_own() -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_stages_tokens_and_the_prompts_version(instrumented: Recorded) -> None:
-    """The trace says what each stage took, the tokens of its model calls, and the prompt's version."""
-    with instrument_tags({"prompt_version": "v3"}):
-        engine(Fixed()).query(QUESTION)
-    (trace,) = instrumented.traces
-    stages: Any = trace.facts.stages
-    assert set(stages) == {"retrieval", "generation"}
-    assert all(0 < seconds <= trace.duration for seconds in stages.values())
-    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (40, 7)
-    assert (trace.facts.model, trace.facts.prompt_version) == ("speaker-1", "v3")
-    assert trace.facts.time_to_first_chunk is None
-
-
-@pytest.mark.parametrize("name", ["query_stream", "stream_chat"])
-def test_the_time_to_the_first_chunk(instrumented: Recorded, name: str) -> None:
-    """A streamed answer has the time to its first piece, from the start of the request."""
-    CASES[name].run()
-    arrived(instrumented, 1)
-    (trace,) = instrumented.traces
-    assert 0 < (trace.facts.time_to_first_chunk or 0) <= trace.duration
-
-
 @pytest.mark.parametrize(
-    ("name", "expected"), [("reranker", {"retrieval", "rerank", "generation"}), ("react_agent", {"tool"})]
+    ("name", "stages", "tokens"),
+    [
+        ("query", {"retrieval", "generation"}, (40, 7)),
+        ("query_stream", {"retrieval", "generation"}, (40, 7)),
+        ("stream_chat", {"retrieval", "generation"}, (40, 7)),
+        ("reranker", {"retrieval", "rerank", "generation"}, (80, 14)),
+        ("react_agent", {"retrieval", "tool", "generation"}, (120, 21)),
+    ],
 )
-def test_rerankers_and_tools_are_stages(instrumented: Recorded, name: str, expected: set[str]) -> None:
-    """A reranker's and a tool's time are told beside the model's."""
-    CASES[name].run()
+def test_stages_tokens_and_the_prompts_version(
+    instrumented: Recorded, name: str, stages: set[str], tokens: tuple[int, int]
+) -> None:
+    """The trace has what each stage took, the tokens of its model calls, the time to a stream's first piece, and the
+    prompt's version."""
+    with instrument_tags({"prompt_version": "v3"}):
+        CASES[name].run()
     arrived(instrumented, 1)
-    assert expected <= set(instrumented.traces[0].facts.stages or ())
+    (trace,) = instrumented.traces
+    taken: Any = trace.facts.stages
+    assert set(taken) == stages
+    assert all(0 < seconds <= trace.duration for seconds in taken.values())
+    assert (trace.facts.input_tokens, trace.facts.output_tokens) == tokens
+    assert (trace.facts.model, trace.facts.prompt_version) == ("speaker-1", "v3")
+    first = trace.facts.time_to_first_chunk
+    assert first is None if name in ("query", "reranker") else 0 < (first or 0) <= trace.duration

@@ -26,8 +26,6 @@ from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, IDS, QUESTION, Caller, Fixed, Speaker, engine, run, say, scored
 from tests.llama_index.test_matrix import WORKFLOWS
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # LlamaIndex leaves its chat memory's database open
-
 
 class Cover(BaseModel):
     """How long something is covered."""

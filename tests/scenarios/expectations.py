@@ -53,6 +53,9 @@ def check(scenario: Scenario, recorded: Recorded) -> None:
     assert operations(recorded) == scenario.operations
     assert len({span.context.trace_id for span in recorded.spans if span.parent is None}) >= len(traces)
     recorded.tree()  # fails for a span without its parent
+    if scenario.error:
+        roots = [dict(span.attributes or {}) for span in recorded.spans if span.parent is None]
+        assert [told[semconv.ERROR_TYPE] for told in roots] == [scenario.error]
     if len(traces) == 1:
         assert traces[0].error == scenario.error
         assert tuple(document.id for document in traces[0].chunks) == scenario.documents

@@ -72,21 +72,7 @@ class ScriptedModel(FunctionCallingLLM):
     def complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
         return CompletionResponse(text=str(self.next_reply().content), raw=self.raw)
 
-    @llm_completion_callback()
-    async def acomplete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
-        return CompletionResponse(text=str(self.next_reply().content), raw=self.raw)
-
-    @llm_completion_callback()
-    def stream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
-        return (CompletionResponse(text=str(p.message.content), delta=p.delta) for p in self.pieces())
-
-    @llm_completion_callback()
-    async def astream_complete(self, prompt: str, formatted: bool = False, **options: Any) -> Any:
-        async def give() -> Any:
-            for piece in self.pieces():
-                yield CompletionResponse(text=str(piece.message.content), delta=piece.delta)
-
-        return give()
+    stream_complete = acomplete = astream_complete = complete  # a chat model is asked by chat
 
     def _prepare_chat_with_tools(self, tools: Any, user_msg: Any = None, chat_history: Any = None, **_: Any) -> Any:
         asked = ChatMessage(role="user", content=user_msg) if isinstance(user_msg, str) else user_msg

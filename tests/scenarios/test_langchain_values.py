@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from ragtrace import semconv
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
+from tests.row_files import rows, table
 from tests.scenarios.scripted_chat import chat
 
 
@@ -90,25 +91,14 @@ def test_answers_and_results_that_are_no_text(langchain: Recorded, name: str) ->
         assert attributes_of(langchain.named("execute_tool")[0])[semconv.TOOL_RESULT] == expected
 
 
-REPLIES = {
-    "searched by the provider": (
-        AIMessage([
-            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "p"}},
-            {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"type": "web_search_result"}]},
-            {"type": "text", "text": "It is big."},
-        ]), "It is big.",
-    ),
-    "thought before": (AIMessage([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Big."}]), "Big."),
-    "refused, as Responses has it": (AIMessage([{"type": "refusal", "refusal": "I cannot."}]), "I cannot."),
-    "refused, as Chat Completions has it": (AIMessage("", additional_kwargs={"refusal": "I cannot."}), "I cannot."),
-}  # fmt: skip
+REPLIES: dict[str, Any] = table(__file__, "replies")
 
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_the_answer_is_what_the_model_said(langchain: Recorded, name: str) -> None:
     """Thoughts and what the provider's tools found are no part of the answer; a refusal is the answer."""
     reply, expected = REPLIES[name]
-    chat(reply).invoke("q?")
+    chat(AIMessage(**reply)).invoke("q?")
     (span,) = langchain.spans
     parts = json.loads(attributes_of(span)[semconv.OUTPUT_MESSAGES])[0]["parts"]
     assert parts[-1] == {"type": "text", "content": expected}
@@ -118,46 +108,19 @@ def test_the_answer_is_what_the_model_said(langchain: Recorded, name: str) -> No
 # --- callbacks that other libraries' tests call directly -------------------------------------------
 
 
-def model_call(handler: RagtraceCallbackHandler, serialized: Any = None, **parameters: Any) -> None:
-    key = uuid.uuid4()
-    handler.on_chat_model_start(
-        serialized or {}, [[HumanMessage("q?")]], run_id=key, name="model", invocation_params=parameters
-    )
-    generation: Any = {"text": "yes"}
-    handler.on_llm_end(LLMResult(generations=[[generation]]), run_id=key)
-
-
-PROVIDERS = {
-    "openai-chat": "openai", "openai": "openai", "azure-openai-chat": "azure.ai.openai", "anthropic-chat": "anthropic",
-    "bedrock-chat": "aws.bedrock", None: None,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", PROVIDERS)
-def test_the_provider_in_a_models_type(recorded: Recorded, handler: RagtraceCallbackHandler, kind: str | None) -> None:
-    """Where LangChain does not name the provider, its type of the model does."""
-    model_call(handler, model="gpt-4", _type=kind)
-    told = attributes_of(recorded.spans[0])
-    assert (told[semconv.REQUEST_MODEL], told.get(semconv.PROVIDER)) == ("gpt-4", PROVIDERS[kind])
-
-
-HUGGING_FACE = {
-    "lc": 1, "type": "not_implemented", "name": "ChatHuggingFace",
-    "id": ["langchain_huggingface", "chat_models", "huggingface", "ChatHuggingFace"],
-    "repr": "ChatHuggingFace(llm=HuggingFacePipeline(model_id='Qwen/Qwen2.5'), model_id='Qwen/Qwen2.5')",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("serialized", "parameters"),
-    [(HUGGING_FACE, {}), ({}, {"model_id": "Qwen/Qwen2.5"}), ({}, {"repo_id": "Qwen/Qwen2.5"})],
+    ("serialized", "parameters", "model", "provider"), rows(__file__, "the_model_and_its_provider")
 )
-def test_models_of_hugging_face(
-    recorded: Recorded, handler: RagtraceCallbackHandler, serialized: Any, parameters: Any
+def test_the_model_and_its_provider(  # noqa: PLR0917 fixtures
+    recorded: Recorded, handler: RagtraceCallbackHandler, serialized: Any, parameters: Any, model: str, provider: Any
 ) -> None:
-    """The model is known where only the settings, or the text of the object, have its name."""
-    model_call(handler, serialized, **parameters)
-    assert attributes_of(recorded.spans[0])[semconv.REQUEST_MODEL] == "Qwen/Qwen2.5"
+    """Where LangChain does not name them, its type of the model, the settings or the text of the object do."""
+    key, reply = uuid.uuid4(), {"text": "yes"}
+    more = {"run_id": key, "name": "model", "invocation_params": parameters}
+    handler.on_chat_model_start(serialized, [[HumanMessage("q?")]], **more)
+    handler.on_llm_end(LLMResult(generations=[[reply]]), run_id=key)  # type: ignore[list-item]
+    told = attributes_of(recorded.spans[0])
+    assert (told[semconv.REQUEST_MODEL], told.get(semconv.PROVIDER)) == (model, provider)
 
 
 def look(at: str) -> str:

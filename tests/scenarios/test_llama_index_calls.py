@@ -275,11 +275,7 @@ class Sparse(BaseSparseEmbedding):
     async def _aget_query_embedding(self, query: str) -> dict[int, float]:
         return {1: 0.5}
 
-    def _get_text_embedding(self, text: str) -> dict[int, float]:
-        return {1: 0.5, 2: 0.1}
-
-    async def _aget_text_embedding(self, text: str) -> dict[int, float]:
-        return {1: 0.5}
+    _get_text_embedding, _aget_text_embedding = _get_query_embedding, _aget_query_embedding
 
 
 def test_sparse_embeddings(llama_index: Recorded) -> None:

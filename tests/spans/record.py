@@ -105,7 +105,7 @@ def record(framework: str, library: str) -> dict[str, Any]:
         time.sleep(0.5)  # some libraries end spans on a thread of theirs
         cases[name] = [span_as_json(span, base) for span in exporter.get_finished_spans()]
         exporter.clear()
-    return {"versions": versions(framework, library), "cases": cases}
+    return {"versions": versions(*PACKAGES[library], *FRAMEWORKS[framework]), "cases": cases}
 
 
 def record_mlflow(framework: str) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def record_mlflow(framework: str) -> dict[str, Any]:
             provider.get().force_flush()
             cases[name] = spans_of_message(received.traces, base)
             received.traces.Clear()
-    return {"versions": versions(framework, "mlflow"), "cases": cases}
+    return {"versions": versions(*PACKAGES["mlflow"], *FRAMEWORKS[framework]), "cases": cases}
 
 
 def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
@@ -179,12 +179,12 @@ def _plain(value: Any, base: str) -> Any:
     return 80 if str(value) == port else value
 
 
-def versions(framework: str, library: str) -> dict[str, str]:
+def versions(*names: str) -> dict[str, str]:
     """Releases of what took part."""
     releases = {}
-    for name in [*PACKAGES[library], *FRAMEWORKS[framework]]:
+    for name in (each.partition("<")[0] for each in names):
         with suppress(PackageNotFoundError):
-            releases[name.partition("<")[0]] = version(name.partition("<")[0])
+            releases[name] = version(name)
     return releases
 
 
@@ -201,15 +201,13 @@ def span_as_json(span: Any, base: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def environment(folder: Path, library: str) -> Path:
-    """The interpreter of a library's environment, which is made where it is not there."""
-    python = folder / library / "bin" / "python"
+def interpreter(home: Path, *packages: str) -> str:
+    """The interpreter of an environment, which is made where it is not there."""
+    python = home / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder / library)], check=True)
-        frameworks = [package for packages in FRAMEWORKS.values() for package in packages]
-        command = [str(python), "-m", "pip", "install", "--quiet", "opentelemetry-sdk", *frameworks, *PACKAGES[library]]
-        subprocess.run(command, check=True)
-    return python
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "opentelemetry-sdk", *packages], check=False)
+    return str(python)
 
 
 def main() -> None:
@@ -223,8 +221,9 @@ def main() -> None:
         return
     for library, framework in ((library, each) for library, some in INSTRUMENTORS.items() for each in some):
         if options.library in (None, library):
-            python = environment(options.environments, library)
-            command = [str(python), "-W", "ignore", "-m", "tests.spans.record", "--library", library]
+            frameworks = [package for packages in FRAMEWORKS.values() for package in packages]
+            python = interpreter(options.environments / library, *frameworks, *PACKAGES[library])
+            command = [python, "-W", "ignore", "-m", "tests.spans.record", "--library", library]
             done = subprocess.run(
                 [*command, "--inside", framework], cwd=ROOT, capture_output=True, text=True, check=False
             )

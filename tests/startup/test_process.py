@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.applications.processes import celery_client
 from tests.ports import free_port
 
 PRELUDE = """
@@ -349,13 +350,7 @@ def ask(question):
 
 def test_recycled_processes_of_celery_lose_nothing(tmp_path: Path) -> None:
     """Each process of Celery's prefork pool evaluates and sends its requests before it is replaced by another one."""
-    from celery import Celery
-
-    for name in ("queue", "results"):
-        (tmp_path / name).mkdir()
-    folders = {f"data_folder_{way}": f"{tmp_path}/queue" for way in ("in", "out")}
-    folders["control_folder"] = f"{tmp_path}/control"
-    client = Celery(broker="filesystem://", backend=f"file://{tmp_path}/results", broker_transport_options=folders)
+    client = celery_client(tmp_path)
     pool = ("--pool", "prefork", "--concurrency", "2", "--max-tasks-per-child", "3")
     with serving(tmp_path, WORKER, "celery", "-A", "app", "worker", *pool) as (worker, file):
         tasks = [client.send_task("app.ask", (f"question {i}",)) for i in range(12)]
