@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import gc
+import json
 import sys
 import threading
 from dataclasses import replace
@@ -601,3 +602,18 @@ def test_a_second_try_under_the_id_of_a_failed_run_is_a_request(recorded: Record
         with contextlib.suppress(ZeroDivisionError):
             RunnableLambda(lambda _: str(1 / next(divisors))).invoke("How long?", {**config, "run_id": run_id})
     assert [(t.error, t.answer) for t in recorded.traces] == [("ZeroDivisionError", ""), (None, "1.0")]
+
+
+# --- the whole tree ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["with_content", "without_content"])
+def test_every_attribute(recorded: Recorded, name: str) -> None:
+    """With content spans say all that is known, in both dialects; without it ids, scores, counts and lengths alone."""
+    handler = RagtraceCallbackHandler(recorded.provider, name == "with_content", consumer=recorded.consumer)
+    metadata = {"session_id": "conv-1", "user_id": "ada", "plan": "paid"}
+    chain = make_chain(Fixed(documents=DOCUMENTS[:2]))
+    chain.invoke("How long?", {"callbacks": [handler], "metadata": metadata, "tags": ["beta"]})
+    spans = sorted(recorded.spans, key=lambda s: s.start_time or 0)
+    told = json.loads(json.dumps([(s.name, s.kind.name, dict(s.attributes or {})) for s in spans]))
+    assert told == table(__file__, name)
