@@ -11,7 +11,7 @@ class Unreadable:
     def __str__(self) -> str:
         raise RuntimeError("no text")
 
-    __repr__ = __bool__ = __len__ = __iter__ = __str__  # type: ignore[assignment]
+    __repr__ = __bool__ = __len__ = __iter__ = __str__
 
 
 class Unbound:
@@ -27,4 +27,4 @@ class ClosedMapping(dict[str, Any]):
     def get(self, *_arguments: Any) -> Any:
         raise RuntimeError("closed")
 
-    keys = items = values = __iter__ = __getitem__ = get  # type: ignore[assignment]
+    keys = items = values = __iter__ = __getitem__ = get
