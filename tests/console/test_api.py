@@ -154,6 +154,8 @@ def test_sums_and_choices(shop: Console) -> None:
 def test_a_review_from_the_queue_to_the_agreement(shop: Console) -> None:
     """Fill, take, submit, skip, give back; who holds nothing cannot give it back; then agreement and export have it."""
     ada, rob = shop.signed_in("ada"), shop.signed_in("rob")
+    assert rob.post("/api/review/next").json() == {"task": None}
+    assert rob.post("/api/review/next?queue=nix").status_code == 409
     assert ada.post("/api/review/fill").json()["picked"] > 3
     first = rob.post("/api/review/next").json()["task"]
     assert rob.post("/api/review/next").json()["task"]["item"] == first["item"], "the same until it is done"
@@ -176,12 +178,6 @@ def test_a_review_from_the_queue_to_the_agreement(shop: Console) -> None:
     assert rob.post("/api/review/submit", json={**said, "trace_id": "f" * 32}).status_code == 404
     rows = [json.loads(line) for line in rob.get("/api/export").text.splitlines()]
     assert [(row["id"], row["reference"]) for row in rows] == [(first["trace_id"], "24")]
-
-
-def test_the_last_log_leaves_an_empty_queue(console: Console) -> None:
-    """`next` says that nothing waits; a queue that does not exist is not empty."""
-    assert console.signed_in("rob").post("/api/review/next").json() == {"task": None}
-    assert console.signed_in("rob").post("/api/review/next?queue=nix").status_code == 409
 
 
 def test_feedback_is_kept_and_shown(shop: Console) -> None:
