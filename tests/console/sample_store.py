@@ -10,23 +10,15 @@ from ragtrace.base.model_prices import ModelUsage
 from ragtrace.console import accounts
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.review import own_questions
+from ragtrace.console.review.own_questions import Category, OwnQuestion
 from ragtrace.console.review.queue import Policy, fill, next_task, submit
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score, Trace
+from tests.row_files import table
 
-ATTACKS = (
-    "<script>window.pwned = 1</script>", "<img src=x onerror='window.pwned = 2'>", '"><svg onload=window.pwned=3>',
-    "'-window.pwned-'", "</textarea></title></style><script>window.pwned = 4</script>", "javascript:window.pwned=5",
-    "{{ 7 * 7 }}{% raw %}", "[a](javascript:window.pwned=6) ![b](http://attack.example/pixel.png)",
-    "<script>window.pwned = 11</script>\u202e<img src=x onerror=window.pwned=12>",
-    "\u202egnp.exe\u2066 \x00\x1b[31m\u200b \ud83d lone",
-    "<base href=//attack.example/><form action=//attack.example><meta http-equiv=refresh content='0;url=//x.example'>",
-)  # fmt: skip
-URLS = (
-    "javascript:window.pwned=7", "JaVaScRiPt:window.pwned=8//http://x",
-    "data:text/html,<script>window.pwned=9</script>", "vbscript:x", "//attack.example/",
-    "http://user:secret@attack.example/", 'http://attack.example/" onmouseover=window.pwned=10 x="',
-)  # fmt: skip
+ATTACKS = table(__file__, "attacks")
+URLS = table(__file__, "urls")
 GOOD_URL = "https://docs.example.org/page?x=1&y=2"
 CHECKS = (
     Evaluator("faithfulness", len, threshold=0.7, method="model", version="2", description="Is it all in the context?"),
@@ -35,11 +27,7 @@ CHECKS = (
 )
 _BY_NAME = {check.name: check for check in CHECKS}
 ANSWER = "Parcels may be returned for 30 days. The moon is made of cheese. Refunds take a week."
-CHUNKS = (
-    "Our shop takes parcels back for 30 days after they came. A refund takes about a week.",
-    "The moon is a rock. It circles the earth. Nothing of it can be eaten by anybody at all.",
-    "Something else altogether.",
-)
+CHUNKS = table(__file__, "chunks")
 
 
 def evaluation(number: int, value: float = 0.9, **more: object) -> Evaluation:
@@ -142,3 +130,11 @@ def review_some(store: Store, count: int) -> None:
         )
         said = Review(task.trace_id, verdicts, ATTACKS[n % len(ATTACKS)], ATTACKS[0] if n % 5 == 0 else None)
         submit(store, task, said, people[n % 2], now - n)
+
+
+def ask(store: Store) -> None:
+    """A question of each kind of one's own."""
+    tone = (Category("friendly", "f"), Category("neutral", "n"), Category("rude", "r"))
+    own_questions.create(store, OwnQuestion("tone", "How is its tone?", "category", "", tone))
+    own_questions.create(store, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
+    own_questions.create(store, OwnQuestion("gap", "What is missing?", "text"))

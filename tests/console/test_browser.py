@@ -23,11 +23,10 @@ from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
-from ragtrace.console.review import dataset_export, named_queues, own_questions, queue
-from ragtrace.console.review.own_questions import Category, OwnQuestion
+from ragtrace.console.review import dataset_export, named_queues, queue
 from ragtrace.console.topics.grouper import Grouper
 from tests.console.conftest import served
-from tests.console.sample_store import ATTACKS, evaluation, filled
+from tests.console.sample_store import ATTACKS, ask, evaluation, filled
 from tests.topics.questions import WordEmbedder
 
 CHROMIUM = shutil.which("chromium")
@@ -52,14 +51,6 @@ def browser() -> Iterator[Any]:
         made = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield made
         made.close()
-
-
-def ask(store: Store) -> None:
-    """A question of each kind of one's own."""
-    tone = (Category("friendly", "f"), Category("neutral", "n"), Category("rude", "r"))
-    own_questions.create(store, OwnQuestion("tone", "How is its tone?", "category", "", tone))
-    own_questions.create(store, OwnQuestion("score", "How good is it?", "number", low=0, high=10))
-    own_questions.create(store, OwnQuestion("gap", "What is missing?", "text"))
 
 
 @pytest.fixture(scope="module")
@@ -363,9 +354,7 @@ def review(browser: Any, waiting: Store) -> Iterator[Tab]:
 
 
 def label_of(store: Store, trace: str) -> dict[str, str]:
-    stored = store.get(trace)
-    assert stored is not None
-    return verdicts(store)[stored.id]
+    return verdicts(store)[store.get(trace).id]  # type: ignore[union-attr]
 
 
 def settled(page: Any) -> None:

@@ -30,9 +30,11 @@ from ragtrace.console.review import agreement, queue, true_shares
 from ragtrace.console.review.threshold_effects import measure_thresholds
 from ragtrace.console.safe_text import link, printable, visible, web_address
 from ragtrace.console.template_engine import environment
-from ragtrace.records import Document, Evidence, Facts, Trace
+from ragtrace.records import Document, Evidence, Facts
+from ragtrace.testing import make_trace
 from tests.console.conftest import Console
 from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, evaluations, filled
+from tests.row_files import rows
 
 PAGES = (
     "/", "/traces", "/review", "/agreement", "/evaluators", "/evaluators/faithfulness", "/health", "/users", "/audit",
@@ -191,10 +193,6 @@ def test_a_long_text_is_folded() -> None:
     assert folded.left == 9_000 - len(folded.visible[0].text)
 
 
-def _trace(**facts: Any) -> Trace:
-    return Trace(1, 1, "q", (), "a", duration=2.0, facts=Facts(**facts))
-
-
 def test_spans_stand_below_their_parents() -> None:
     """In the order of time, each with its place in the whole in thousandths."""
     bars = trace_view.bars(evaluation(1).trace)
@@ -203,23 +201,17 @@ def test_spans_stand_below_their_parents() -> None:
     assert (bars[2].model, bars[2].input_tokens) == ("small", 700)
 
 
-@pytest.mark.parametrize(
-    "spans",
-    [
-        [], [1, None, "x"], [{}], [{"duration": float("nan")}], [{"duration": 1, "parent": 0}],
-        [{"duration": 1, "parent": 1}, {"duration": 2, "parent": 0}], [{"duration": -1, "start": "x", "parent": 99}],
-        [{"duration": True}], [{"duration": 1, "input_tokens": 1e300, "name": ["x"], "parent": []}],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("spans", rows(__file__, "odd_spans_break_nothing"))
 def test_odd_spans_break_nothing(spans: list[Any]) -> None:
     """Circles, strangers, text for numbers: what is no span is left out, the others are each shown once."""
-    bars = trace_view.bars(_trace(spans=tuple(spans)))
+    bars = trace_view.bars(make_trace(facts=Facts(spans=tuple(spans))))
     assert len(bars) <= len(spans)
 
 
 def test_stages_stand_in_for_spans() -> None:
     """Where the recorder left none."""
-    bars = trace_view.bars(_trace(stages={"retrieval": 0.5, "generation": 1.0, "odd": "x"}))
+    facts = Facts(stages={"retrieval": 0.5, "generation": 1.0, "odd": "x"})
+    bars = trace_view.bars(make_trace(duration=2.0, facts=facts))
     assert [(b.name, round(b.start), round(b.width)) for b in bars] == [
         ("request", 0, 1000), ("retrieval", 0, 250), ("generation", 250, 500),
     ]  # fmt: skip
@@ -305,7 +297,6 @@ def test_a_sentence_leads_to_its_passage(full: Store) -> None:
     assert [str(c["class"]).split()[1] for c in claims] == ["supported", "contradicted", "unsupported"]
     assert claims[1]["href"] == "#p2"
     passage = re.search(r'<a class="passage" id="p2"[^>]*>(.*?)</a>', page)
-    assert passage is not None
     assert passage[1] == CHUNKS[1][:19]
     assert "(contradicted, supported with probability 0.03)" in read.text
 
@@ -319,7 +310,7 @@ def test_no_such_page(full: Store, folder: str) -> None:
 
 
 def test_the_address_is_the_state() -> None:
-    """What is asked for comes back out of the address, and what makes no sense in it is left out."""
+    """What is asked for comes back out of the address, without what makes no sense; a verdict has an evaluator."""
     query = {
         "q": "parcel", "app": "shop", "evaluator": "toxicity", "label": "fail", "low": "0.2", "high": "nan",
         "thumbs": "-1", "reviewed": "no", "errors": "perhaps", "range": "24h", "since": "2026-01-31T12:00",
@@ -334,10 +325,6 @@ def test_the_address_is_the_state() -> None:
     assert (found.order, found.after) == ("worst", "7")
     again = filters.chosen(dict(parse_qsl(found.query)), 2e9)
     assert (again.filter, again.order, again.query) == (found.filter, found.order, found.query)
-
-
-def test_a_verdict_needs_an_evaluator() -> None:
-    """The main one is meant where none is named."""
     assert filters.chosen({"label": "fail"}, 0, "faithfulness").filter.evaluator == "faithfulness"
     assert filters.chosen({"q": "x"}, 0, "faithfulness").filter.evaluator == ""
 
@@ -350,7 +337,6 @@ def test_the_list_shows_what_is_asked_for(full: Store) -> None:
     assert rows
     for row in rows:
         stored = full.get(row.rpartition("/")[2])
-        assert stored is not None
         assert stored.trace.facts.app == "shop"
         assert {s.name: s.label for s in stored.evaluation.scores}["faithfulness"] == "fail"
     assert "/traces?evaluator=faithfulness&label=fail" in found.values("a", "href")
@@ -371,25 +357,20 @@ def test_pages_follow_each_other(full: Store) -> None:
     assert len(seen) == len(set(seen)) == 20
 
 
-def test_views_are_ones_own(full: Store) -> None:
+def test_views_are_ones_own(console: Console) -> None:
     """Saved with the list's state alone, listed, replaced, deleted; nobody else's can be."""
-    here = client(full)
-    csrf = Read(here.get("/traces?app=shop").text).csrf
-    saved = here.post("/views", data={"csrf": csrf, "name": "<b>mine", "query": "app=shop&after=9&evil=%3Cscript%3E"})
+    here, other = console.signed_in("ada"), console.signed_in("rob")
+    other.post("/views", data={"name": "his", "query": "app=shop"})
+    saved = here.post("/views", data={"name": "<b>mine", "query": "app=shop&after=9&evil=%3Cscript%3E"})
     assert (saved.status_code, saved.headers["location"]) == (303, "/traces?app=shop")
     page = here.get("/traces?app=shop").text
     assert "&lt;b&gt;mine" in page
     (own,) = re.findall(r"/views/(\d+)/delete", page)
-    with full.writing() as connection:
-        other = connection.execute(schema.users.insert().values(name="eve", role="viewer", created=0.0))
-        assert other.inserted_primary_key is not None
-        row = {"user": other.inserted_primary_key[0], "name": "hers", "query": ""}
-        made = connection.execute(schema.views.insert().values(**row))
-        assert made.inserted_primary_key is not None
-    here.post(f"/views/{made.inserted_primary_key[0]}/delete", data={"csrf": csrf})
-    here.post(f"/views/{own}/delete", data={"csrf": csrf})
-    with full.reading() as connection:
-        assert list(connection.scalars(select(schema.views.c.name))) == ["hers"]
+    (his,) = re.findall(r"/views/(\d+)/delete", other.get("/traces?app=shop").text)
+    for view in (his, own):
+        here.post(f"/views/{view}/delete")
+    with console.store.reading() as connection:
+        assert list(connection.scalars(select(schema.views.c.name))) == ["his"]
 
 
 def test_review_is_blind(store: Store) -> None:
@@ -422,9 +403,7 @@ def test_review_without_script(waiting: Store) -> None:
     assert f"/review?trace={first['trace']}" in here.get("/review").text  # the way back
     second = Read(here.get("/review").text).form("data-review")
     assert second["trace"] != first["trace"]
-    stored = waiting.get(first["trace"])
-    assert stored is not None
-    assert stored.reviewed
+    assert waiting.get(first["trace"]).reviewed
     verdicts = {row.evaluator: row.verdict for row in queue.load_verdicts(waiting)}
     assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
     page = here.get(f"/traces/{first['trace']}").text
@@ -479,15 +458,17 @@ def test_the_next_log_can_be_had_in_advance(waiting: Store) -> None:
 
 
 def test_the_overview_shows_the_store_s_figures(full: Store) -> None:
-    """Rates with their intervals as the store gives them, a chart for each, links to the failures."""
+    """Rates with their intervals, also on the list of evaluators, a chart for each, links to the failures."""
     now = time.time()
     page = client(full).get("/?range=24h").text
     found = overview.overview(full, now - 86_400, now)
     (check,) = (each for each in found.checks if each.evaluator == "faithfulness")
-    assert check.passes is not None
     text = Read(page).text
-    assert percent(check.passes.value) in text
-    assert range_percent(check.passes.interval) in text
+    week = overview.pass_rates(full, now - 7 * 86_400, now)["faithfulness"]
+    evaluators = Read(client(full).get("/evaluators").text).text
+    for rate, shown in ((check.passes, text), (week, evaluators)):
+        assert percent(rate.value) in shown
+        assert range_percent(rate.interval) in shown
     assert 'aria-label="Pass rate of faithfulness over time"' in page
     spent = costs(full, now - 86_400, now)
     assert spent.total == pytest.approx(40 * 2 * 0.01), "each stored one stands for two requests"
@@ -531,7 +512,6 @@ def test_the_overview_begins_with_what_people_say(full: Store) -> None:
     numbers = re.search(f"{people} {evaluator}", text)
     assert numbers is not None, text[:2_000]
     share = true_shares.estimate(full, "faithfulness", time.time() - 7 * 86_400, time.time())
-    assert share is not None
     low, high = share.interval
     shown = [round(100 * x) for x in (share.value, low, high)] + [share.verdicts, share.scores]
     assert [int(x) for x in numbers.groups()[:5]] == pytest.approx(shown, abs=1)
@@ -562,25 +542,14 @@ def test_the_health_page_counts_every_check(full: Store) -> None:
     assert "No evaluator has scored" not in client(full).get("/health").text
 
 
-def test_the_list_of_evaluators_has_their_rates(full: Store) -> None:
-    """The share of passes of seven days, with its interval, as the overview has it."""
-    rates = overview.pass_rates(full, time.time() - 7 * 86_400, time.time())
-    assert rates["faithfulness"] is not None
-    text = Read(client(full).get("/evaluators").text).text
-    assert percent(rates["faithfulness"].value) in text
-    assert range_percent(rates["faithfulness"].interval) in text
-
-
 def test_agreement_shows_the_store_s_figures(full: Store) -> None:
     """Precision, recall and alpha are those that the store's own functions give."""
     page = Read(client(full).get("/agreement").text).text
     found = agreement.agreement(full)
     (of,) = (each for each in found.evaluators if each.evaluator == "faithfulness")
     for estimate in (of.precision, of.recall):
-        assert estimate is not None
         assert percent(estimate.value) in page
     alpha = found.alphas[""].value
-    assert alpha is not None
     assert f"{alpha:.2f}" in page
     assert "anna and ben" in page
 

