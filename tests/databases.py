@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Literal, LiteralString
 import pytest
 
 if TYPE_CHECKING:
+    from sqlalchemy import FromClause
+
     from ragtrace.console.chatlogs.store import Store
 
 _OPTIONS = (
@@ -165,6 +167,14 @@ def store(store_url: str) -> Iterator[Store]:
 def shared_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store that is empty at the beginning of the module; the module's tests share it and do not write to it."""
     yield from _opened(_address(request, tmp_path_factory.mktemp("shared") / "store.db", "shared"))
+
+
+def count(store: Store, table: FromClause) -> int:
+    """The rows of a table."""
+    from sqlalchemy import func, select
+
+    with store.reading() as connection:
+        return int(connection.scalar(select(func.count()).select_from(table)) or 0)
 
 
 def _address(request: pytest.FixtureRequest, path: Path, name: Database) -> str:

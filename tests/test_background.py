@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ragtrace.base.background import Background, Bounds, after_fork
+from tests.waiting import in_fork
 
 FULL_BATCHES = Bounds(batch=4, wait=math.inf)
 forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -42,18 +43,6 @@ class Blocked:
         self.started.set()
         self.release.wait(60)
         self.batches.append(batch)
-
-
-def exit_code_of(child: Callable[[], bool]) -> int:
-    """Fork, and run `child` in the forked process: 0 if it returned True."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = 0 if child() else 2
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_thread_is_started_outside_of_the_lock(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,7 +396,7 @@ def test_a_forked_child_starts_empty_and_works(make: Make) -> None:
         flushed = queue.flush(30)
         return before.total == before.waiting == before.running == 0 and flushed and work.batches == [[99]]
 
-    assert exit_code_of(child) == 0
+    in_fork(child)
     work.release.set()
     assert queue.flush()
     assert work.batches == [[0], [1], [2]]
@@ -429,7 +418,7 @@ def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child(make: 
     holder.start()
     assert holding.wait(10)
     try:
-        assert exit_code_of(lambda: queue.put(1) is None and queue.flush(30)) == 0
+        in_fork(lambda: queue.put(1) is None and queue.flush(30))
     finally:
         release.set()
         holder.join()
@@ -445,7 +434,8 @@ def test_a_fork_inside_the_work_leaves_the_parents_items_alone(make: Make) -> No
     def work(batch: list[int]) -> None:
         if os.getpid() != parent:
             return  # the child's own thread, with the child's item
-        codes.append(exit_code_of(lambda: queue.stats().total == 0 and queue.put(5) is None))
+        in_fork(lambda: queue.stats().total == 0 and queue.put(5) is None)
+        codes.append(0)
 
     queue = make(work)
     queue.put(1)
@@ -461,7 +451,7 @@ def test_a_queue_that_was_closed_stays_closed_in_a_child(make: Make) -> None:
     """A child of an application that has ended ragtrace does not start it again."""
     queue = make(lambda batch: None, Bounds())
     queue.close()
-    assert exit_code_of(lambda: queue.put(1) == "shutdown") == 0
+    in_fork(lambda: queue.put(1) == "shutdown")
 
 
 @pytest.mark.process
@@ -478,7 +468,7 @@ def test_the_fork_rule_runs_once_and_only_in_the_child() -> None:
             self.resets += 1
 
     counting = Counting()
-    assert exit_code_of(lambda: counting.resets == 1 and exit_code_of(lambda: counting.resets == 2) == 0) == 0
+    in_fork(lambda: counting.resets == 1 and in_fork(lambda: counting.resets == 2) is None)
     assert counting.resets == 0
 
 
@@ -491,4 +481,4 @@ def test_the_fork_rule_keeps_nothing_alive() -> None:
     del queue
     gc.collect()
     assert reference() is None
-    assert exit_code_of(lambda: True) == 0
+    in_fork(lambda: True)

@@ -17,7 +17,7 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def in_fork(work: Callable[[], bool | None]) -> None:
+def in_fork(work: Callable[[], object]) -> None:
     """Do the work in a forked child; fail where it raises or returns False there."""
     if not hasattr(os, "fork"):
         pytest.skip("this system has no fork")

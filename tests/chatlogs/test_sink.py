@@ -6,8 +6,7 @@ import base64
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import reduce
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, make_url, select
+from sqlalchemy import event, make_url
 from sqlalchemy.pool import QueuePool
 
 import ragtrace
@@ -35,21 +34,15 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 from tests.chatlogs.evaluations import made, rich
+from tests.databases import count
+from tests.waiting import in_fork, until
 
 KEY = base64.b64encode(b"k" * 32).decode()
 
 
-def _count(url: str, key: str | None = None) -> int:
-    with closing(open_store(url, key=key)) as store, store.reading() as connection:
-        return int(connection.scalar(select(func.count()).select_from(traces)) or 0)
-
-
-def _until(condition: Callable[[], object]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not come to that")
+def _stored(url: str, key: str | None = None) -> int:
+    with closing(open_store(url, key=key)) as store:
+        return count(store, traces)
 
 
 def _hanging(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -63,7 +56,7 @@ def _stored_by_the_next(url: str, evaluation: Evaluation) -> None:
     """Another sink stores this evaluation and what waits in the file."""
     sink = StoreSink(url)
     sink(evaluation)
-    _until(lambda: sink.spill_bytes == 0 and sink.waiting == 0)
+    until(lambda: sink.spill_bytes == 0 and sink.waiting == 0)
     sink.close()
 
 
@@ -193,9 +186,9 @@ def test_a_full_disk(tmp_path: Path, key: str | None) -> None:
         assert spill.stat().st_mode & 0o077 == 0
     sink._next_try = 0.0
     sink(made(80))
-    _until(lambda: sink.spill_bytes == 0)
+    until(lambda: sink.spill_bytes == 0)
     sink.close()
-    assert _count(url, key) == 80
+    assert _stored(url, key) == 80
 
 
 def test_no_room_anywhere(tmp_path: Path) -> None:
@@ -218,9 +211,9 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     with _full(sink._store):
         for n in range(100):
             sink(made(n, answer="a" * 1_000))
-        _until(lambda: sink.failures > 0)
+        until(lambda: sink.failures > 0)
         assert sink.lost == 0
-    _until(lambda: sink.written == 100)
+    until(lambda: sink.written == 100)
     assert sink.close()
 
 
@@ -244,9 +237,9 @@ def test_a_database_that_goes_away(postgresql: Any, tmp_path: Path, monkeypatch:
     finally:
         postgresql.start()
     sink(made(51))
-    _until(lambda: sink.spill_bytes == 0 and sink.waiting == 0)
+    until(lambda: sink.spill_bytes == 0 and sink.waiting == 0)
     assert sink.close()
-    assert _count(url) == 51
+    assert _stored(url) == 51
 
 
 def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +258,7 @@ def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatc
     assert sink.flush(60)
     assert (sink.written, sink.lost) == (19, 1)
     sink.close()
-    assert _count(str(tmp_path / "s.db")) == 19
+    assert _stored(str(tmp_path / "s.db")) == 19
 
 
 def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -297,7 +290,7 @@ def test_a_store_that_was_upgraded_meanwhile_is_not_written(tmp_path: Path) -> N
         assert (sink.written, sink.spilled, sink.lost) == (1, 1, 0)
     _set_version(path, HEAD)
     _stored_by_the_next(str(path), made(3))
-    assert _count(str(path)) == 3
+    assert _stored(str(path)) == 3
 
 
 def _set_version(path: Path, version: str) -> None:
@@ -315,13 +308,13 @@ def test_closing_keeps_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sink.close(0.1)
     assert sink.spilled >= 30
     go.set()
-    _until(lambda: not any(thread.name == "ragtrace-store" for thread in threading.enumerate()))
+    until(lambda: not any(thread.name == "ragtrace-store" for thread in threading.enumerate()))
     assert isinstance(sink._store.engine.pool, QueuePool)
     assert sink._store.engine.pool.checkedin() == 0  # its connections are closed
     sink(made(99))
     assert sink.lost == 1
     _stored_by_the_next(url, made(40))
-    assert _count(url) == 41
+    assert _stored(url) == 41
 
 
 @pytest.mark.process
@@ -332,14 +325,14 @@ def test_closing_keeps_what_the_database_has_not_answered(tmp_path: Path) -> Non
     with closing(sqlite3.connect(url, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         sink(made(1))
-        _until(lambda: sink._batch)
+        until(lambda: sink._batch)
         assert sink.close(0.1)
         assert (sink.written, sink.spilled, sink.lost) == (0, 1, 0)
         assert sink.spill_bytes
         other.execute("ROLLBACK")
-    _until(lambda: sink.written)
+    until(lambda: sink.written)
     _stored_by_the_next(url, made(2))
-    assert _count(url) == 2
+    assert _stored(url) == 2
 
 
 @pytest.mark.process
@@ -348,17 +341,10 @@ def test_a_fork(tmp_path: Path) -> None:
     url = str(tmp_path / "s.db")
     sink = StoreSink(url)
     sink(made(1))
-    child = os.fork()
-    if not child:
-        try:
-            sink(made(2))
-            os._exit(0 if sink.flush(60) and sink.written == 1 else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    in_fork(lambda: sink(made(2)) or (sink.flush(60) and sink.written == 1))
     assert sink.flush(60)
     sink.close()
-    assert _count(url) == 2
+    assert _stored(url) == 2
 
 
 def test_json_and_back() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,13 +25,10 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Facts, Score
 from ragtrace.statistics import weighted
 from tests.chatlogs.evaluations import NOW, made, many, rich
+from tests.databases import count
+from tests.waiting import in_fork
 
 KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
-
-
-def _count(store: Store, table: object) -> int:
-    with store.reading() as connection:
-        return int(connection.scalar(select(func.count()).select_from(table)) or 0)  # type: ignore[arg-type]
 
 
 def _hex(number: int) -> str:
@@ -58,7 +54,7 @@ def test_what_goes_in_comes_out(store_url: str, key: str | None) -> None:
 
 def test_again_changes_nothing(store: Store) -> None:
     """A trace, and a score of one evaluator and version, are stored once; new ones are added, dropped ones are not."""
-    assert store.write([made(1, status="dropped")]) == store.write([]) == _count(store, traces) == 0
+    assert store.write([made(1, status="dropped")]) == store.write([]) == count(store, traces) == 0
     given = rich()
     assert store.write([replace(given, scores=given.scores[:1]), replace(given, scores=given.scores[1:]), given]) == 1
     assert store.write([given]) == 0
@@ -71,13 +67,13 @@ def test_again_changes_nothing(store: Store) -> None:
     found = store.get(_hex(7))
     assert {s.name: s.version for s in found.evaluation.scores}["groundedness"] == "4"
     assert [s.version for _, s in found.history if s.name == "groundedness"] == ["3", "4"]
-    assert (_count(store, traces), _count(store, scores)) == (1, 4)
+    assert (count(store, traces), count(store, scores)) == (1, 4)
 
 
 def test_two_spans_of_one_trace(store: Store) -> None:
     """A trace id with two requests is two stored traces; the id alone names the later one."""
     store.write([made(1, started=NOW), made(1, started=NOW + 1, span_id=99)])
-    assert _count(store, traces) == 2
+    assert count(store, traces) == 2
     assert store.get(_hex(1)).trace.span_id == 99
 
 
@@ -120,8 +116,8 @@ def test_many_at_the_same_moment(store: Store) -> None:
     assert store.write([made(n, started=NOW) for n in range(3_000)]) == 3_000
     assert store.write([made(n, started=NOW) for n in range(2_900, 6_000)]) == 3_000
     with store.reading() as connection:
-        low, high, count = connection.execute(select(func.min(traces.c.id), func.max(traces.c.id), func.count())).one()
-    assert count == 6_000
+        low, high = connection.execute(select(func.min(traces.c.id), func.max(traces.c.id))).one()
+    assert count(store, traces) == 6_000
     assert lowest_id(NOW) <= low <= high < lowest_id(NOW + 1)
 
 
@@ -145,16 +141,9 @@ def test_buckets_grow_with_values() -> None:
 def test_a_score_of_others_has_its_bucket(store: Store) -> None:
     """Whoever inserts a score without knowing of buckets gets the right one."""
     store.write([made(1)])
-    row = {
-        "trace": store.get(_hex(1)).id,
-        "evaluator": "e",
-        "version": "1",
-        "method": "human",
-        "probability": 1.0,
-        "scored": NOW,
-    }
+    row = {"trace": store.get(_hex(1)).id, "evaluator": "e", "version": "1", "method": "human", "probability": 1.0}
     with store.writing() as connection:
-        connection.execute(insert(scores).values(value=0.42, **row))
+        connection.execute(insert(scores).values(value=0.42, scored=NOW, **row))
         assert connection.scalar(select(scores.c.bucket)) == bucket(0.42)
 
 
@@ -213,11 +202,9 @@ def test_the_wrong_key(store_url: str, key: str | None, said: str) -> None:
     assert not [k for k in (KEY, OTHER) if k in str(caught.value)]
 
 
-def test_a_key_for_a_store_without(store_url: str) -> None:
+def test_a_key_for_a_store_without(store: Store, store_url: str) -> None:
     """A store with readable content does not become half sealed by being opened with a key."""
-    store = open_store(store_url)
     store.write([made(1)])
-    store.close()
     with pytest.raises(SettingError, match="contains unencrypted data"):
         open_store(store_url, key=KEY)
 
@@ -349,7 +336,7 @@ def test_threads_that_read_and_write_at_once(store: Store) -> None:
             assert store.get(_hex(1_000 * number + n)) is not None
 
     _at_once(*(lambda number=number: work(number) for number in range(50)))
-    assert _count(store, traces) == 150
+    assert count(store, traces) == 150
 
 
 def test_two_stores_write_the_same(store_url: str) -> None:
@@ -357,8 +344,8 @@ def test_two_stores_write_the_same(store_url: str) -> None:
     stores = [open_store(store_url) for _ in range(4)]
     given = many(60)
     _at_once(*(lambda store=store: [store.write(given[i : i + 7]) for i in range(0, 60, 7)] for store in stores))
-    assert _count(stores[0], traces) == 60
-    assert _count(stores[0], scores) == sum(len(e.scores) for e in given)
+    assert count(stores[0], traces) == 60
+    assert count(stores[0], scores) == sum(len(e.scores) for e in given)
     assert overview(stores[0], NOW - 1e5, NOW + 1e6).total.evaluated == 60
     for store in stores:
         store.close()
@@ -368,13 +355,7 @@ def test_two_stores_write_the_same(store_url: str) -> None:
 def test_a_forked_child_has_connections_of_its_own(store: Store) -> None:
     """A store goes on working in a forked process, and in the one that it was forked from."""
     store.write([made(1)])
-    child = os.fork()
-    if not child:
-        try:
-            os._exit(0 if store.write([made(2)]) == 1 and store.get(_hex(1)) is not None else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    in_fork(lambda: store.write([made(2)]) == 1 and store.get(_hex(1)) is not None)
     assert store.get(_hex(2)) is not None
     assert store.write([made(3)]) == 1
 
@@ -384,7 +365,7 @@ def test_an_exception_rolls_back(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), store.writing() as connection:  # noqa: PT012 both in one transaction
         connection.execute(insert(schema.meta).values(name="x", value="y"))
         raise ZeroDivisionError
-    assert _count(store, schema.meta) == 0
+    assert count(store, schema.meta) == 0
 
 
 def test_the_overview_is_what_the_traces_say(store: Store) -> None:

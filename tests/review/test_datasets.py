@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import FromClause, func, select
+from sqlalchemy import select
 
 from ragtrace.base.rows import Row, read
 from ragtrace.cli import main
@@ -23,6 +23,7 @@ from ragtrace.console.review.queue import load_verdicts, submit
 from ragtrace.errors import DataError
 from ragtrace.testing import make_trace
 from ragtrace.text.redaction import mask_pii
+from tests.databases import count
 from tests.review.review_data import NOW, evaluation, fill_store, good, people, scored
 
 
@@ -145,11 +146,6 @@ def lines_of(folder: Path, *lines: object) -> Path:
     path = folder / "labels.jsonl"
     path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in lines), "utf-8")
     return path
-
-
-def count(store: Store, table: FromClause) -> int:
-    with store.reading() as connection:
-        return int(connection.scalar(select(func.count()).select_from(table)) or 0)
 
 
 def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from ragtrace.errors import DataError
 from ragtrace.records import Feedback
 from ragtrace.testing import make_trace
 from tests.review.review_data import NOW, evaluation, fill_store, good, queued, scored
+from tests.waiting import until
 
 POLICY = Policy(quota=20, shares={"feedback": 0.2}, double=0)
 
@@ -124,9 +124,7 @@ def test_a_database_that_is_away_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert sink.flush(0.2) is False
     folder.unlink()
     folder.mkdir()
-    until = time.monotonic() + 20
-    while not sink.flush(0.1):
-        assert time.monotonic() < until
+    until(lambda: sink.flush(0.1))
     sink.close()
     with closing(open_store(str(folder / "store.db"))) as store:
         assert len(said(store)) == 100

@@ -31,6 +31,7 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Feedback
 from tests.review import review_data
 from tests.review.review_data import DAY, NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
+from tests.waiting import until
 
 ONLY_RANDOM = Policy(quota=10, shares={"random": 1.0}, double=0)
 NONE = replace(ONLY_RANDOM, shares={})
@@ -151,10 +152,7 @@ def test_the_queue_fills_itself(store: Store) -> None:
     """While a console runs; a store that cannot be read for a moment is tried again."""
     fill_store(store, [0.1] * 5, stored=time.time() - 60)
     with queue.filler(store, replace(NONE, quota=10, shares={"worst": 1.0}), every=0.05):
-        until = time.monotonic() + 20
-        while len(queued(store)) < 5:
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        until(lambda: len(queued(store)) >= 5)
 
 
 def test_the_draw_is_uniform_and_knows_its_probability() -> None:
