@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +18,9 @@ from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.topics.grouper import MOST_TOPICS, Grouper, GroupingProgress, load_names, load_topics, progress
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
+from tests.row_files import table
 from tests.topics.questions import CHECK, DAY, NOW, SUBJECTS, WordEmbedder, asked, fill, question
+from tests.waiting import until
 
 EVEN = dict.fromkeys(SUBJECTS, (20, 0))
 
@@ -111,8 +113,7 @@ CUT = f"refund money {' '.join(['of'] * QUESTION_LENGTH)}"[: QUESTION_LENGTH - 9
 
 @pytest.mark.parametrize("text", ["refund money jane.doe@example.org DE89 3704 0044 0532 0130 00 no", CUT])
 def test_names_are_masked(store: Store, text: str) -> None:
-    """Personal data in every question of a topic is no word of its name. Only the beginning of a question is read: an
-    address that is cut there no longer looks like one, and is left out."""
+    """Personal data is no word of a name; an address that is cut where reading ends is left out, too."""
     store.write([asked(n, f"{text}{'' if text == CUT else n}", False) for n in range(10)], [CHECK])
     _grouper(store).update(NOW)
     assert [set(name.split(", ")) for name in load_names(store).values()] == [{"refund", "money"}]
@@ -211,21 +212,15 @@ class _Fragile(WordEmbedder):
 
 def test_each_new_failure_is_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """The thread goes on after a failure, logs the first one after each success, and ends when it is told to."""
-
-    def wait_for(condition: Callable[[], object]) -> None:
-        end = time.monotonic() + 20
-        while not condition() and time.monotonic() < end:
-            time.sleep(0.02)
-
     fill(store, {"refund": (10, 0)}, started=time.time() - 60)
     embedder = _Fragile()
     with caplog.at_level("WARNING"), Grouper(store, every=0.01, embedder=embedder) as grouper:
-        wait_for(lambda: caplog.records)
+        until(lambda: caplog.records)
         embedder.broken = False
-        wait_for(lambda: load_names(store))
+        until(lambda: load_names(store))
         embedder.broken = True
         fill(store, {"parcel": (10, 0)}, 20, started=time.time() - 60)
-        wait_for(lambda: len(caplog.records) == 2)
+        until(lambda: len(caplog.records) == 2)
         time.sleep(0.1)
     assert load_names(store)
     assert not grouper._thread.is_alive()
@@ -235,17 +230,9 @@ def test_each_new_failure_is_logged_once(store: Store, caplog: pytest.LogCapture
 
 
 def test_the_embedded_model_tells_subjects_apart(store: Store) -> None:
-    """With real vectors: questions in other words are of one topic."""
+    """With real vectors: six questions about a refund are of one topic, six about a password of another."""
     pytest.importorskip("onnxruntime")
-    refund = (
-        "When do I get my refund?", "How long does a refund take?", "My refund has not arrived yet",
-        "Has the refund been sent?", "I am still waiting for the refund", "When is the refund on my card?",
-    )  # fmt: skip
-    login = (
-        "I forgot my password", "How do I reset my password?", "The password reset link does not work",
-        "Change my password please", "My new password is not accepted", "Where can I reset the password?",
-    )  # fmt: skip
-    store.write([asked(n, text, False) for n, text in enumerate((*refund, *login))], [CHECK])
+    store.write([asked(n, text, False) for n, text in enumerate(table(__file__, "real_questions"))], [CHECK])
     Grouper(store).update(NOW)
     of = _topic_of(store)
     assert len({of[n] for n in range(6)}) == len({of[n] for n in range(6, 12)}) == 1
