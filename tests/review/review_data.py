@@ -85,12 +85,14 @@ def review(trace_id: str, label: str = "fail", check: Evaluator = good, **more: 
     return Review(trace_id, (Verdict(check.name, label),), **more)
 
 
-def judge_all(store: Store, user: int, truth: Callable[[str], str], now: float = NOW, most: int = 100_000) -> list[str]:
+def judge_all(
+    store: Store, user: int, truth: Callable[[str], str], now: float = NOW, most: int = 100_000, *, queue: str = ""
+) -> list[str]:
     """One reviewer goes through the queue; the trace ids in their order."""
     from ragtrace.console.review.queue import next_task, submit
 
     done: list[str] = []
-    while len(done) < most and (task := next_task(store, user, now)) is not None:
+    while len(done) < most and (task := next_task(store, user, now, queue=queue)) is not None:
         submit(store, task, review(task.trace_id, truth(task.trace_id)), user, now)
         done.append(task.trace_id)
     return done

@@ -32,17 +32,8 @@ def _two_apps(store: Store) -> None:
     fill(store, ALL, NOW)
 
 
-def _judged(store: Store, user: int, queue: str = "") -> list[str]:
-    """The logs that a reviewer gets and judges, until none is left."""
-    done = []
-    while (task := next_task(store, user, NOW, queue=queue)) is not None:
-        submit(store, task, review(task.trace_id), user, NOW)
-        done.append(task.trace_id)
-    return done
-
-
 def _apps(store: Store, user: int, queue: str = "") -> list[str]:
-    return [store.get(trace).trace.facts.app for trace in _judged(store, user, queue)]
+    return [store.get(trace).trace.facts.app for trace in judge_all(store, user, lambda _: "fail", queue=queue)]
 
 
 def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
@@ -100,8 +91,8 @@ def test_logs_are_sent_by_hand(store: Store) -> None:
     assert named_queues.send(store, "legal", sent, NOW) == 3
     assert named_queues.send(store, "legal", sent, NOW) == 0
     assert [(row.trace, row.weight) for row in load_verdicts(store)] == before
-    assert len(_judged(store, anna, "legal")) == 2
-    assert _judged(store, ben, "legal") == [first]
+    assert len(judge_all(store, anna, lambda _: "fail", queue="legal")) == 2
+    assert judge_all(store, ben, lambda _: "fail", queue="legal") == [first]
     named_queues.change(store, "legal", closed=True)
     with pytest.raises(DataError, match="is closed"):
         named_queues.send(store, "legal", [waiting], NOW)

@@ -11,7 +11,6 @@ from sqlalchemy import select
 
 from ragtrace.console.chatlogs.encryption import Keys
 from ragtrace.console.chatlogs.key_change import rekey
-from ragtrace.console.chatlogs.retention import Retention, delete_user, prune
 from ragtrace.console.chatlogs.schema import reviews
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
@@ -25,6 +24,7 @@ from ragtrace.errors import DataError
 from ragtrace.records import Evidence, Facts
 from ragtrace.text.redaction import mask_pii
 from tests.review.review_data import NOW, evaluation, good, people, scored
+from tests.row_files import rows
 
 TONE = OwnQuestion("tone", "How is its tone?", "category", "", (Category("friendly", "f"), Category("rude")))
 SCORE = OwnQuestion("score", "How good is it?", "number", low=0, high=10)
@@ -70,40 +70,19 @@ def test_answers_that_do_not_fit_are_refused(store: Store) -> None:
     """With the question's name and what would fit; nothing is kept."""
     trace_id = _reviewed(store)
     own_questions.close(store, "gap")
-    for given, message in (
-        ({"answers": {"tone": "sad"}}, "tone is not one of its categories"),
-        ({"answers": {"score": 11}}, "score is 11; give a number from 0 to 10"),
-        ({"answers": {"score": "3"}}, "score is not a finite number"),
-        ({"answers": {"score": float("nan")}}, "score is not a finite number"),
-        ({"answers": {"gap": "x"}}, "no question 'gap' is asked"),
-        ({"answers": {"other": "x"}}, "no question 'other' is asked"),
-        ({"answers": {"tone": 1}}, "tone is not a text"),
-        ({"evidence": (Evidence(5, 5, "unsupported"),)}, "not a part of the answer"),
-        ({"evidence": (Evidence(-1, 5, "unsupported"),)}, "not a part of the answer"),
-        ({"evidence": (Evidence(0, 5, "supported"),)}, "verdict is 'supported'"),
-    ):
+    for answers, mark, message in rows(__file__, "answers_that_do_not_fit"):
+        evidence = (Evidence(*mark),) if mark else ()
         with pytest.raises(DataError, match=message):
-            submit(store, trace_id, Review(trace_id, (), **given), 1, NOW)  # type: ignore[arg-type]
+            submit(store, trace_id, Review(trace_id, (), answers=answers, evidence=evidence), 1, NOW)
     assert _content(store, trace_id).answers["tone"] == "rude"
 
 
-@pytest.mark.parametrize(("question", "message"), [
-    (OwnQuestion("Tone", "?", "text"), "name is 'Tone'"), (OwnQuestion("tone", " ", "text"), "empty or longer"),
-    (OwnQuestion("tone", "x" * 301, "text"), "empty or longer"),
-    (OwnQuestion("tone", "?", "colour"), "kind of the question is 'colour'"),
-    (OwnQuestion("tone", "?", "category", "", (Category("one"),)), "2 to 12 different categories; 1"),
-    (OwnQuestion("tone", "?", "category", "", (Category("a"), Category("a"))), "different categories"),
-    (OwnQuestion("tone", "?", "category", "", (Category("a", "k"), Category("b"))), "hot key 'k' is not free"),
-    (OwnQuestion("tone", "?", "category", "", (Category("a", "f"), Category("b", "f"))), "same hot key"),
-    (OwnQuestion("tone", "?", "text", "", (Category("a"), Category("b"))), "has no categories"),
-    (OwnQuestion("tone", "?", "text", low=1), "no least or greatest"),
-    (OwnQuestion("tone", "?", "number", low=2, high=1), "the least must be below"),
-    (OwnQuestion("tone", "?", "text", "nowhere"), "no queue 'nowhere'"),
-])  # fmt: skip
-def test_questions_that_cannot_be(store: Store, question: OwnQuestion, message: str) -> None:
+@pytest.mark.parametrize(("fields", "message"), rows(__file__, "questions_that_cannot_be"))
+def test_questions_that_cannot_be(store: Store, fields: dict[str, Any], message: str) -> None:
     """Each is refused with what is wrong."""
+    categories = tuple(Category(*each) for each in fields.get("categories", ()))
     with pytest.raises(DataError, match=message):
-        own_questions.create(store, question)
+        own_questions.create(store, OwnQuestion(**fields | {"categories": categories}))
     assert own_questions.load(store, closed=True) == ()
 
 
@@ -180,23 +159,6 @@ def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
             assert (row["answers"], row["evidence"], row["key"]) == (None, None, Keys(key).ids[0])
         store.close()
     assert b"opening hours" not in Path(path).read_bytes()
-
-
-@pytest.mark.parametrize("key", [None, "11" * 32])
-@pytest.mark.parametrize("by_age", [False, True])
-def test_answers_and_marks_go_with_their_log(tmp_path: Path, key: str | None, by_age: bool) -> None:
-    """With the user or by age: no row of the review is left, and after forget-user no byte of it in the file."""
-    path = tmp_path / "logs.db"
-    store = open_store(str(path), key=key)
-    _reviewed(store)
-    removal = prune(store, Retention(days=1), NOW + 3 * 86_400) if by_age else delete_user(store, "jane")
-    assert (removal.traces, removal.reviews) == (1, 1)
-    with store.reading() as connection:
-        assert connection.execute(select(reviews)).all() == []
-    assert measure_answers(store) == []
-    assert len(own_questions.load(store)) == 3
-    store.close()
-    assert by_age or not any(b"opening hours" in file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_agreement_on_numbers() -> None:
