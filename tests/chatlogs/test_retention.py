@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 
 from ragtrace.base.private_file import create_private, private_opener
 from ragtrace.batch.reporting.files import replace_file
@@ -26,6 +26,8 @@ from ragtrace.evaluate.judge.ledger import NANO, Ledger
 from ragtrace.records import Document, Facts, Score
 from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from tests.chatlogs.evaluations import NOW, made
+from tests.databases import count
+from tests.row_files import table
 
 DAY = 86_400.0
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -33,8 +35,7 @@ KEY = base64.b64encode(b"k" * 32).decode()
 
 def _counts(store: Store) -> dict[str, int]:
     tables = (traces, schema.contents, schema.scores, schema.details, feedback, items, reviews, verdicts)
-    with store.reading() as connection:
-        return {t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in tables}
+    return {each.name: count(store, each) for each in tables}
 
 
 def _person(n: int, user: str) -> object:
@@ -193,11 +194,7 @@ def test_files_with_texts_are_their_owner_s_alone(tmp_path: Path) -> None:
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("spans.jsonl", "result.json")} == {0o600}
 
 
-DATA = [{"id": "a", "question": "What?", "contexts": ["one", "two"], "answer": "This."}, {"id": 2, "answer": "That."}]
-SCORES = [
-    {"id": "a", "scores": {"groundedness": {"value": 0.3, "label": "fail", "explanation": "no", "error": None}}},
-    {"id": 2, "scores": {"own": {"value": None, "label": None, "explanation": None, "error": "timeout"}}},
-]
+DATA, SCORES = table(__file__, "data"), table(__file__, "scores")
 
 
 def _lines(path: Path, rows: list[object]) -> Path:
@@ -207,7 +204,7 @@ def _lines(path: Path, rows: list[object]) -> Path:
 
 def test_what_eval_wrote_is_ingested_once(store: Store, tmp_path: Path) -> None:
     """Scores with the texts of the file that was scored are stored; the same again changes nothing."""
-    data, given = _lines(tmp_path / "data.jsonl", [*DATA]), _lines(tmp_path / "scores.jsonl", [*SCORES])
+    data, given = _lines(tmp_path / "data.jsonl", DATA), _lines(tmp_path / "scores.jsonl", SCORES)
     for new in (2, 0):
         found = ingest(given, store, data=data, app="shop")
         assert (found.done, found.new, found.errors) == (2, new, ())
@@ -221,13 +218,7 @@ def test_what_eval_wrote_is_ingested_once(store: Store, tmp_path: Path) -> None:
 
 def test_lines_that_say_more(store: Store, tmp_path: Path) -> None:
     """A line may bring time, ids, names and evidence of its own."""
-    line = {
-        "trace_id": "ab" * 16, "query": "q", "answer": "Yes.", "started": "2026-01-31T12:00:00+00:00", "duration": 1.5,
-        "app": "x", "model": "m", "user_id": 7, "error": "E", "cause": "retrieval",
-        "scores": {"e": {"value": 1, "label": "pass", "version": "9", "method": "human", "failures": ["retrieval"],
-                         "evidence": [{"start": 0, "end": 4, "verdict": "supported"}]}},
-    }  # fmt: skip
-    assert ingest(_lines(tmp_path / "x.jsonl", [line]), store).new == 1
+    assert ingest(_lines(tmp_path / "x.jsonl", [table(__file__, "line_that_says_more")]), store).new == 1
     found = store.get("ab" * 16)
     assert (found.trace.started, found.trace.duration, found.trace.error) == (1_769_860_800.0, 1.5, "E")
     assert found.trace.facts == Facts(app="x", model="m", user_id="7")
@@ -249,13 +240,7 @@ def test_bad_lines_are_named_and_the_rest_is_kept(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each line that cannot be used is named with its number; the exit code says that there were some."""
-    bad: list[object] = [
-        "no json", {"id": 1}, {"id": 2, "scores": {"e": 0.5}}, {"id": 3, "scores": {"e": {"value": "x"}}},
-        {"trace_id": "xyz", "scores": {}}, {"id": 4, "started": -5, "scores": {}}, [1],
-        {"id": 5, "scores": {"e": {"value": 0.5, "evidence": [{"x": 1}]}}}, {"id": [1], "scores": {}},
-        '{"id": 6, "scores": {"e": {"value": NaN}}}',
-    ]  # fmt: skip
-    path = _lines(tmp_path / "x.jsonl", [SCORES[0], *bad, SCORES[1]])
+    path = _lines(tmp_path / "x.jsonl", [SCORES[0], *table(__file__, "bad_lines"), SCORES[1]])
     found = ingest(path, store)
     assert found.done == 2
     assert [int(str(e).partition("line ")[2].partition(":")[0]) for e in found.errors] == list(range(2, 12))

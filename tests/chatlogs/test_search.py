@@ -20,6 +20,7 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Document, Evaluation, Facts, Score, facts_as_dict
 from tests.chatlogs.evaluations import NOW, WORDS, made, many
+from tests.row_files import rows
 
 COUNT = 250
 
@@ -218,15 +219,7 @@ def test_a_page_that_takes_too_long_ends(full: Store, monkeypatch: pytest.Monkey
     assert len(worst) == len(set(worst)) == sum(_value(e, "a") is not None for e in GIVEN)
 
 
-ODD = (
-    '"', '""', "'", "pump OR refund", "pump*", "NEAR(pump refund)", "query:pump", "-pump", "^pump", "pump AND", "(",
-    ")", "NOT", "a:b:c", "{query answer}:pump", "pump + refund", "\\", "%", "_", "\0", "\ud800", "!!!", "&|!()",
-    "pump:*", "pump <-> refund", "'; DROP TABLE traces; --", "' OR '1'='1", "😀", "x" * 10_000,
-    '"unfinished pump', "$1 :low",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("typed", ODD)
+@pytest.mark.parametrize("typed", [*rows(__file__, "nothing_that_is_typed_is_syntax"), "x" * 10_000])
 def test_nothing_that_is_typed_is_syntax(full: Store, typed: str) -> None:
     """Whatever somebody types is words to look for; nothing raises, nothing is changed."""
     assert len(find(full, Filter(text=typed), limit=1_000).rows) < COUNT
@@ -275,19 +268,11 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
     store.close()
 
 
-@pytest.mark.parametrize(("given", "options", "said"), [
-    (Filter(label="fail"), {}, "name one with evaluator"), (Filter(low=0.1), {}, "name one with evaluator"),
-    (Filter(), {"order": "worst"}, "name one with evaluator"), (Filter(), {"order": "best"}, "newest or worst"),
-    (Filter(), {"after": "x"}, "not a cursor returned"),
-    (Filter(), {"after": "9" * 30}, "not a cursor returned"),
-    (Filter(), {"after": "\u0661"}, "not a cursor returned"),
-    (Filter(evaluator="a"), {"after": "1", "order": "worst"}, "not a cursor returned"),
-    (Filter(evaluator="a"), {"after": "9999999999.1", "order": "worst"}, "not a cursor returned"),
-])  # fmt: skip
-def test_questions_that_have_no_answer(store: Store, given: Filter, options: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("given", "options", "said"), rows(__file__, "questions_that_have_no_answer"))
+def test_questions_that_have_no_answer(store: Store, given: Any, options: Any, said: str) -> None:
     """What cannot be answered is told with what could be."""
     with pytest.raises(SettingError, match=said):
-        find(store, given, **options)
+        find(store, Filter(**given), **options)
 
 
 def test_what_can_be_chosen(full: Store) -> None:
