@@ -8,10 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -49,8 +47,7 @@ def rest(connection: socket.socket) -> bytes:
 
 
 def test_slow_heads_do_not_keep_others_out(store: Store) -> None:
-    """Slowloris: more connections than there may be send their heads byte by byte; others are served, and the slow
-    ones are let go."""
+    """Slowloris: more connections than there may be send byte by byte; others are served, the slow ones let go."""
     with served(store, limits=ConnectionLimits(connections=40, head_seconds=2.0)) as url, ExitStack() as stack:
         slow = [stack.enter_context(closing(dial(url))) for _ in range(60)]
         for connection in slow:
@@ -194,49 +191,27 @@ def test_behind_a_proxy_its_word_counts_if_it_is_trusted(store: Store) -> None:
         assert audit.read(store)[0].address == "192.0.2.77"
 
 
-@contextmanager
-def process(store: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
-    """`ragtrace serve` as a process of its own; the address that it prints and what it logs."""
-    command = [sys.executable, "-m", "ragtrace", "serve", "--store", store, "--port", "0", *options]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("RAGTRACE_")}
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)
-    assert running.stderr is not None
-    logged: list[str] = []
-    known = threading.Event()
-
-    def read() -> None:
-        for line in running.stderr or ():
-            logged.append(line)
-            if "ragtrace console: open http" in line:
-                known.set()
-        known.set()
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        assert known.wait(60), logged
-        address = re.search(r"ragtrace console: .*?(http\S+)", "".join(logged))
-        assert address is not None
-        yield running, address[1], logged
-    finally:
-        if running.poll() is None:
-            running.kill()
-        running.wait(30)
-        reader.join(30)
-        running.stderr.close()
-
-
 def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """With --create it makes the store; it says where it listens, logs no query, and ends cleanly with SIGTERM."""
-    file = str(tmp_path / "logs.db")
-    with process(file, "--create") as (running, address, logged), httpx.Client(follow_redirects=True) as browser:
-        assert browser.get(address).status_code == 200
-        base = address.partition("/login")[0]
-        assert browser.get(base + "/healthz").json() == {"status": "ok"}
-        assert browser.get(base + "/api/traces?text=verysecret").json()["rows"] == []
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(30) in (0, -signal.SIGTERM)
-    log = "".join(logged)
+    file, log = str(tmp_path / "logs.db"), ""
+    command = [sys.executable, "-m", "ragtrace", "serve", "--store", file, "--port", "0", "--create"]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("RAGTRACE_")}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own) as running:
+        try:
+            while not (address := re.search(r"ragtrace console: open (http\S+)", log)):
+                line = running.stderr.readline()
+                assert line, log
+                log += line
+            with httpx.Client(follow_redirects=True) as browser:
+                assert browser.get(address[1]).status_code == 200
+                base = address[1].partition("/login")[0]
+                assert browser.get(base + "/healthz").json() == {"status": "ok"}
+                assert browser.get(base + "/api/traces?text=verysecret").json()["rows"] == []
+            running.send_signal(signal.SIGTERM)
+            log += running.communicate(timeout=30)[1]
+            assert running.returncode in (0, -signal.SIGTERM)
+        finally:
+            running.kill()
     assert "GET /api/traces 200" in log
     assert "holds no logs. If it should, check --store" in log
     assert not re.search("verysecret|Traceback|alembic", log)
