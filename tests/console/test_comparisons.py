@@ -28,8 +28,7 @@ def _filled(store: Store) -> float:
 
 
 def test_the_page_says_what_changed(console: Console) -> None:
-    """The two newest prompt versions that were used, in a sentence, in figures, and by answers that changed; questions
-    and answers are masked for roles that see masked texts."""
+    """The two newest prompt versions in a sentence, in figures, and by answers that changed; masked for viewers."""
     now = _filled(console.store)
     text = console.signed_in("rob").get("/compare").text
     sides = [Side(f"prompt {name}", now - 30 * DAY, now, prompt_version=name) for name in ("v7", "v8")]

@@ -10,7 +10,7 @@ import pytest
 from ragtrace.console.chatlogs.store_types import Review
 from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
 from ragtrace.console.pages.answer_marks import parse_marks
-from ragtrace.console.review import named_queues, own_questions
+from ragtrace.console.review import own_questions
 from ragtrace.console.review.own_questions import Category
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
@@ -81,8 +81,7 @@ def test_by_program(evil: Console) -> None:
 
 
 def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
-    """A reviewer of masked texts marks what they see; it is kept as the same words of the answer, and what they get
-    back, on page and in export, has neither the words under a mask nor their length."""
+    """It is kept as the same words; page and export have neither the words under a mask nor their length."""
     ask(evil.store)
     masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
     rob, ada = masked.signed_in("rob"), masked.signed_in("ada")
@@ -122,18 +121,6 @@ def test_marks_of_a_masked_answer(begin: str, end: str, words: str) -> None:
     assert back.start <= mark.start
     assert back.end >= mark.end
     assert seen[back.start : back.end] == words.replace(MAIL, "[email]")
-
-
-def test_a_named_queue_shows_masked_logs(evil: Console) -> None:
-    """A reviewer who sees masked texts sees them in the queues that they are assigned to, too."""
-    named_queues.create(evil.store, "legal", assignees=["rob", "ada"])
-    assert named_queues.send(evil.store, "legal", [TRACE]) == 1
-    masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
-    rob = masked.signed_in("rob")
-    page = rob.get("/review?queue=legal").text
-    assert ("[email]" in page, MAIL in page) == (True, False)
-    rob.post("/review", data={"do": "done"})
-    assert MAIL in masked.signed_in("ada").get("/review?queue=legal").text
 
 
 def test_a_mark_without_a_mask_stays(evil: Console) -> None:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from ragtrace.console import audit
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages.template_filters import percent, range_percent
 from ragtrace.console.topics.grouper import Grouper, load_names
@@ -39,7 +40,7 @@ def _refund(console: Console) -> tuple[int, str]:
 
 
 def test_the_page_says_which_questions_fail(console: Console) -> None:
-    """Where most failures are and what became worse, in words; each topic with share, interval, causes and logs."""
+    """Where most failures are and what became worse, with share, interval, causes and logs; the route says the same."""
     now = _filled(console.store)
     text = console.signed_in("rob").get("/questions").text
     report = topic_report(console.store, now - 7 * DAY, now, "faithfulness")
@@ -52,8 +53,14 @@ def test_the_page_says_which_questions_fail(console: Console) -> None:
     assert range_percent(refund.failures.interval) in text
     assert "▲ worse" in text
     assert f"/questions/{refund.id}?range=7d" in text
-    worst = console.store.get(refund.worst[0])
-    assert f"/traces/{worst.trace.trace_id:032x}" in text
+    assert f"/traces/{console.store.get(refund.worst[0]).trace.trace_id:032x}" in text
+    program = console.program("vera", "read")
+    period = f"since={now - 7 * DAY}&until={now}"
+    answer = program.get(f"/api/topics?evaluator=faithfulness&{period}").json()
+    assert [row["name"] for row in answer["topics"]] == [row.name for row in report.topics]
+    assert answer["topics"][0]["failures"]["count"] == report.topics[0].failures.count  # type: ignore[union-attr]
+    assert program.get(f"/api/topics?evaluator=faithfulness&app=none&{period}").json()["topics"] == []
+    assert program.get("/api/topics").status_code == 422
 
 
 def test_topics_that_fail_alike_have_no_worst_one(console: Console) -> None:
@@ -66,29 +73,24 @@ def test_topics_that_fail_alike_have_no_worst_one(console: Console) -> None:
 
 
 def test_a_topic_has_a_page(console: Console) -> None:
-    """With its worst logs and its gaps; one that is not there says so."""
-    _filled(console.store)
+    """With its worst logs, its gaps, and a curve with a table of its values beside those of all questions."""
+    now = _filled(console.store)
     browser = console.signed_in("rob")
-    text = browser.get(f"/questions/{_refund(console)[0]}").text
+    refund, _ = _refund(console)
+    text = browser.get(f"/questions/{refund}").text
     assert text.count("✗ fail") == 20
     assert MAIL in text
     assert "irrelevant context" in text
     assert "/questions?range=7d" in text
     for missing in ("12345", "x", "%00"):
         assert browser.get(f"/questions/{missing}").status_code == 404
-
-
-def test_a_topic_shows_how_it_moved(console: Console) -> None:
-    """A curve with a table of the same values: the share of each step, and that of all questions beside it."""
-    now = _filled(console.store)
-    refund, _ = _refund(console)
     steps = topic_history(console.store, refund, now - 14 * DAY, now, "faithfulness", steps=14)
     moved = {round((step.start - now) / DAY): step for step in steps if step.failures}
     assert set(moved) == {-11, -3, -2} or set(moved) == {-10, -2, -1}
     first = next(iter(moved.values()))
     for share in (first.failures, first.total):
         assert share.value == pytest.approx(0.1)
-    text = console.signed_in("rob").get(f"/questions/{refund}?range=30d").text
+    text = browser.get(f"/questions/{refund}?range=30d").text
     assert "over time, and of all questions" in text
     assert '<h2 id="moved">How it moved</h2>' in text
     for step in topic_history(console.store, refund, now - 30 * DAY, now, "faithfulness"):
@@ -117,7 +119,7 @@ def test_traces_have_a_filter_for_the_topic(console: Console) -> None:
 
 
 def test_masked_roles_see_masked_questions(console: Console) -> None:
-    """On every page and in every export; the names of topics have no personal data for anybody."""
+    """On every page and in every export, and the log says who read; no name of a topic has personal data."""
     _filled(console.store)
     vera, rob = console.signed_in("vera"), console.signed_in("rob")
     assert not any("jane" in name for name in load_names(console.store).values())
@@ -128,6 +130,8 @@ def test_masked_roles_see_masked_questions(console: Console) -> None:
         assert MAIL in seen.text, address
         assert "jane" not in masked.text, address
         assert "[email]" in masked.text, address
+    lines = [(line.user, line.action) for line in audit.read(console.store)]
+    assert lines.count(("vera", "question.gaps")) == lines.count(("rob", "question.gaps")) == 4
 
 
 def test_gaps_leave_as_files(console: Console) -> None:
@@ -149,19 +153,6 @@ def test_gaps_leave_as_files(console: Console) -> None:
     assert set(rows[0]) == set(cells[0])
 
 
-def test_the_route_gives_the_report(console: Console) -> None:
-    """The figures of `topic_report` as JSON, for a period, an application and an evaluator."""
-    now = _filled(console.store)
-    program = console.program("vera", "read")
-    period = f"since={now - 7 * DAY}&until={now}"
-    answer = program.get(f"/api/topics?evaluator=faithfulness&{period}").json()
-    report = topic_report(console.store, now - 7 * DAY, now, "faithfulness")
-    assert [row["name"] for row in answer["topics"]] == [row.name for row in report.topics]
-    assert answer["topics"][0]["failures"]["count"] == report.topics[0].failures.count  # type: ignore[union-attr]
-    assert program.get(f"/api/topics?evaluator=faithfulness&app=none&{period}").json()["topics"] == []
-    assert program.get("/api/topics").status_code == 422
-
-
 @pytest.mark.parametrize("address", ["/questions", "/questions/gaps", "/questions?range=x&app=none&evaluator=none"])
 def test_a_store_without_topics_says_so(console: Console, address: str) -> None:
     """An empty store, and one whose questions wait to be grouped."""
@@ -172,13 +163,3 @@ def test_a_store_without_topics_says_so(console: Console, address: str) -> None:
     if address == "/questions":
         assert "No question of the last hour has been grouped" in text
         assert "0 of 9 questions are grouped" in text
-
-
-def test_looks_are_written_down(console: Console) -> None:
-    """Lists of questions are content: the audit log has who read them."""
-    _filled(console.store)
-    console.signed_in("vera").get("/questions/gaps")
-    console.program("rob", "read").get("/api/knowledge-gaps?format=csv")
-    lines = console.signed_in("ada").get("/api/audit").json()
-    actions = {(line["user"], line["action"]) for line in lines}
-    assert actions >= {("vera", "question.gaps"), ("rob", "question.gaps")}
