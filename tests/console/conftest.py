@@ -23,6 +23,7 @@ from ragtrace.console.options import ConsoleSettings
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Score
 from ragtrace.testing import make_trace
+from tests.databases import KINDS
 
 PASSWORD = "a long enough password"
 ADDRESS = "http://127.0.0.1:8400"
@@ -105,11 +106,18 @@ def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "_hasher", lambda: PasswordHasher(1, 8, 1))
 
 
+both_databases = pytest.mark.parametrize("store", KINDS, indirect=True)
+"""For the tests that ask most of the database."""
+
+
 @pytest.fixture
-def store(tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
-    """An empty store in a file."""
-    path = shutil.copy(migrated_file, tmp_path / "logs.db")
-    opened = open_store(str(path))
+def store(request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
+    """An empty store in a file, or in the kind of database that `both_databases` says."""
+    if getattr(request, "param", "sqlite") == "postgresql":
+        address = request.getfixturevalue("postgresql").database("migrated")
+    else:
+        address = str(shutil.copy(migrated_file, tmp_path / "logs.db"))
+    opened = open_store(address)
     yield opened
     opened.close()
 

@@ -21,7 +21,7 @@ from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings, Oidc, is_loopback, load_console, load_oidc
 from ragtrace.errors import DataError, SettingError
-from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console, served
+from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console, both_databases, served
 from tests.row_files import rows
 
 
@@ -56,6 +56,7 @@ def test_the_printed_address_signs_in_once(store: Store) -> None:
     assert (actions.count("login"), actions.count("login.failed")) == (1, 2)
 
 
+@both_databases
 def test_two_browsers_cannot_use_one_key(store: Store) -> None:
     """Of twenty that open the address at once, one is let in."""
     key = sessions.add_one_time_key(store, accounts.local(store).id, 60)
@@ -115,6 +116,7 @@ def test_what_counts_as_loopback() -> None:
     assert not any(map(is_loopback, others))
 
 
+@both_databases
 def test_changes_need_the_csrf_token_at_a_console_without_users_too(store: Store) -> None:
     """A page's change carries the session's token; a program on the machine uses an API token of `local`."""
     console = Console(store)
@@ -224,6 +226,7 @@ def test_the_database_knows_neither_cookie_nor_token(console: Console) -> None:
     assert tokens.find(console.store, row["hash"]) is tokens.find(console.store, "rt_" + row["hash"]) is None
 
 
+@both_databases
 def test_a_session_ends_when_it_is_idle_and_in_any_case(console: Console) -> None:
     """After eight hours without a request, and after a week with them."""
     cookie = console.signed_in("rob").cookies["ragtrace"]
@@ -237,6 +240,7 @@ def test_a_session_ends_when_it_is_idle_and_in_any_case(console: Console) -> Non
     assert sessions.find(console.store, other, 8 * hour, start + 8.1 * hour) is None
 
 
+@both_databases
 def test_sessions_end_at_logout_with_the_password_and_when_the_user_is_disabled(console: Console) -> None:
     """Each of them at once, on the server, not only in the browser."""
     store = console.store
@@ -302,6 +306,7 @@ def test_strangers_are_sent_to_the_login_page_and_back(console: Console) -> None
     assert told.headers["www-authenticate"].startswith("Bearer")
 
 
+@both_databases
 def test_five_wrong_passwords_from_one_address_are_enough(console: Console) -> None:
     """The sixth attempt waits, with the right password, too; from another address the user still gets in."""
     browser = console.stranger()
@@ -315,6 +320,7 @@ def test_five_wrong_passwords_from_one_address_are_enough(console: Console) -> N
     assert elsewhere.post("/login", data={"name": "rob", "password": PASSWORD}).status_code == 303
 
 
+@both_databases
 def test_one_address_cannot_try_many_names_nor_many_addresses_one_name(store: Store) -> None:
     """Twenty attempts for an address and a hundred for a name in a quarter of an hour, then they are let in again."""
     now = 1_000_000.0
@@ -341,6 +347,7 @@ def test_a_token_works_for_its_scopes_within_its_users_role(console: Console) ->
     assert console.program("vera", "admin").get("/api/users").status_code == 403
 
 
+@both_databases
 def test_a_token_ends(console: Console) -> None:
     """By time, by revoking, and with its user."""
     made, secret = tokens.add(console.store, "t", "rob", ["read"], 1)
@@ -364,6 +371,7 @@ def test_a_wrong_token_is_not_helped_by_a_cookie(console: Console) -> None:
         assert browser.get("/api/me", headers={"authorization": said}).status_code == 401, said
 
 
+@both_databases
 def test_what_is_seen_and_changed_is_written_down(evil: Console) -> None:
     """Views, searches (without their text), reviews, exports, sign-ins, users and tokens; with name and address."""
     ada = evil.signed_in("ada")
@@ -403,6 +411,7 @@ def test_nothing_is_shown_that_cannot_be_written_down(evil: Console, monkeypatch
     assert "jane" not in answer.text
 
 
+@both_databases
 def test_the_log_is_paged_and_filtered(console: Console) -> None:
     """By user and action, newest first, going on before the last one seen."""
     for number in range(30):
@@ -457,8 +466,7 @@ def test_users_and_tokens_on_the_command_line(
 def test_the_password_is_asked_for_twice(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a terminal; two that differ are no password, and without a terminal it says how to give one. An argument is
-    not taken: arguments stand in the list of processes."""
+    """On a terminal; two that differ are none, elsewhere it says how, and none is taken from the list of processes."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

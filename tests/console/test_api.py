@@ -29,7 +29,7 @@ from ragtrace.console.review.queue import submit
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
-from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, evil_evaluation, faithfulness
+from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, both_databases, evil_evaluation, faithfulness
 
 
 @evaluator(needs={"answer"}, threshold=0.5, version="1")
@@ -68,6 +68,7 @@ def test_costs_name_people_to_those_who_may_know_them(console: Console) -> None:
     assert (masked["total"], masked["users"]) == (1.0, [])
 
 
+@both_databases
 def test_traces_are_found_by_every_filter(shop: Console) -> None:
     """Each filter alone, against what it must find."""
     browser = shop.signed_in("rob")
@@ -88,6 +89,7 @@ def test_traces_are_found_by_every_filter(shop: Console) -> None:
         assert len(answer.json()["rows"]) == count, query
 
 
+@both_databases
 def test_pages_of_traces_follow_each_other(shop: Console) -> None:
     """Newest first, without a gap or a repetition; worst first by an evaluator."""
     browser, seen, after = shop.signed_in("vera"), [], ""
@@ -136,6 +138,7 @@ def test_an_encrypted_store_says_that_it_cannot_be_searched(tmp_path: Path) -> N
         assert browser.get("/api/health").json()["sealed"] is True
 
 
+@both_databases
 def test_sums_and_choices(shop: Console) -> None:
     """The overview's figures are the store's, choices name what is there, evaluators have their thresholds."""
     browser = shop.signed_in("vera")
@@ -151,6 +154,7 @@ def test_sums_and_choices(shop: Console) -> None:
     assert health["bytes"] > 0
 
 
+@both_databases
 def test_a_review_from_the_queue_to_the_agreement(shop: Console) -> None:
     """Fill, take, submit, skip, give back; who holds nothing cannot give it back; then agreement and export have it."""
     ada, rob = shop.signed_in("ada"), shop.signed_in("rob")
@@ -180,6 +184,7 @@ def test_a_review_from_the_queue_to_the_agreement(shop: Console) -> None:
     assert [(row["id"], row["reference"]) for row in rows] == [(first["trace_id"], "24")]
 
 
+@both_databases
 def test_feedback_is_kept_and_shown(shop: Console) -> None:
     """By a token of the scope feedback, also before its trace is there."""
     program = shop.program("vera", "feedback")
@@ -193,6 +198,7 @@ def test_feedback_is_kept_and_shown(shop: Console) -> None:
     assert [(f["comment"], f["source"]) for f in found["feedback"]] == [("wrong", "chat")]
 
 
+@both_databases
 def test_alerts_become_reviews(shop: Console) -> None:
     """Alertmanager's webhook, with a token of the scope review; a second time nothing is new."""
     program = shop.program("rob", "review")
@@ -206,6 +212,7 @@ def test_alerts_become_reviews(shop: Console) -> None:
     assert program.get("/api/traces").status_code == 403
 
 
+@both_databases
 def test_labels_come_in(shop: Console) -> None:
     """As JSON lines and as CSV; lines that cannot be used are named by their number, without the server's paths."""
     program = shop.program("ada", "admin")
@@ -256,6 +263,7 @@ def judged(console: Console, tmp_path: Path) -> Console:
     return made
 
 
+@both_databases
 def test_a_threshold_is_looked_at_fitted_and_put_in_force(judged: Console) -> None:
     """Consequences of candidates; a fit with figures before and after; the pipeline's file; the way back."""
     ada = judged.signed_in("ada")
@@ -290,6 +298,7 @@ def test_without_verdicts_or_a_file_nothing_is_put_in_force(shop: Console) -> No
     assert ada.post("/api/calibrations/1/activate").status_code == 409
 
 
+@both_databases
 def test_saved_views_are_everybodys_own(console: Console) -> None:
     """Nobody sees or deletes another's; the same name again replaces it."""
     rob, vera = console.signed_in("rob"), console.signed_in("vera")
@@ -302,6 +311,7 @@ def test_saved_views_are_everybodys_own(console: Console) -> None:
     assert rob.delete(f"/api/views/{one['id']}").status_code == 404
 
 
+@both_databases
 def test_admins_manage_users_and_tokens(console: Console) -> None:
     """Add, change, disable; a password is in no answer, a token's secret in one; nobody shuts themselves out."""
     ada = console.signed_in("ada")
@@ -359,8 +369,7 @@ def operations() -> list[str]:
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, schemathesis.BaseSchema]]:
-    """A store with an admin and the evil traces, and the description of its console. It is one for all operations: what
-    one of them left behind, the next one finds."""
+    """A store with the evil traces, and the description of its console; one for all operations, one after the other."""
     folder = tmp_path_factory.mktemp("attacked")
     store = open_store(str(folder / "logs.db"))
     made = Console(store, ConsoleSettings(hosts=("testserver",), calibration_file=str(folder / "calibration.json")))
@@ -377,8 +386,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
 def test_the_api_is_as_it_describes_itself(
     attacked: tuple[Store, schemathesis.BaseSchema], operation: str, mode: Any
 ) -> None:
-    """Whatever is sent: no error of the server, and answers as they are described; what is outside of the description
-    is refused, what is inside is taken, nothing goes without the token."""
+    """Whatever is sent: no error of the server, answers as described, refusals of all else, nothing without a token."""
     method, path = operation.split(" ")
     store, schema = attacked
     secret = ""

@@ -29,7 +29,18 @@ from ragtrace.console.review.queue import submit
 from ragtrace.errors import StoreError
 from ragtrace.records import Document, Evaluation, Evidence, Facts, Feedback, Score
 from ragtrace.testing import make_trace
-from tests.console.conftest import ADDRESS, EVIL, PASSWORD, SECRETS, STARTED, TRACE, Console, faithfulness
+from tests.console.conftest import (
+    ADDRESS,
+    EVIL,
+    PASSWORD,
+    SECRETS,
+    STARTED,
+    TRACE,
+    Console,
+    both_databases,
+    faithfulness,
+)
+from tests.console.test_pages import checked
 from tests.row_files import rows, table
 
 # The least role for every route. A route that is not here fails `test_no_route_is_forgotten`: decide who may use it.
@@ -109,9 +120,9 @@ def changing() -> list[str]:
     return [route for route, needed in NEEDS.items() if not route.startswith(("GET", "HEAD")) and needed != EVERYBODY]
 
 
+@both_databases
 def test_nothing_changes_without_the_sessions_token(evil: Console) -> None:
-    """Every route that changes something refuses a cookie without the CSRF token, with another session's or a made-up
-    one, in the field and in the header."""
+    """Each change is refused without the CSRF token, or with another one, in the field and in the header."""
     browser, other = evil.signed_in("ada"), evil.signed_in("rob")
     del browser.headers["x-csrf-token"]
     for route in changing():
@@ -176,7 +187,7 @@ def test_signing_in_again_ends_the_session_before(console: Console) -> None:
 
 
 def test_pages_hold_no_script_from_chat_logs(evil: Console) -> None:
-    """Every page that can show the evil trace has no tag, event handler or address of its making, in any quoting."""
+    """Every page that can show the evil trace has no markup but ours."""
     submit(evil.store, TRACE, Review(TRACE, (Verdict("faithfulness", "fail"),), EVIL, EVIL), evil.user("rob"))
     browser = evil.signed_in("ada")
     browser.post("/views", data={"name": EVIL, "query": "q=1"})
@@ -187,13 +198,8 @@ def test_pages_hold_no_script_from_chat_logs(evil: Console) -> None:
     for path in shown:
         answer = browser.get(path)
         assert answer.status_code in (200, 303, 404, 422), (path, answer.status_code)
-        text = answer.text
-        assert "<script>alert" not in text, path
-        assert not re.search(r"<img[^>]*onerror", text), path
-        assert not re.search(r"""(href|src|action)\s*=\s*["']?\s*javascript:""", text, re.IGNORECASE), path
-        assert "772883" not in text, path  # what a template engine makes of {{811*953}}
-        assert not re.search(r"<script(?![^>]*\bsrc=\"/static/)[^>]*>", text), f"{path}: inline script"
-        assert not re.search(r"<style|\sstyle=|\son[a-z]+\s*=\s*[\"']", text), f"{path}: inline style or handler"
+        checked(answer.text)
+        assert "772883" not in answer.text, path  # what a template engine makes of {{811*953}}
 
 
 MARK = "mark.of"
@@ -337,6 +343,7 @@ INJECTIONS = table(__file__, "injections")
 FIELDS = table(__file__, "fields")
 
 
+@both_databases
 def test_sql_in_a_filter_is_a_text_like_any_other(evil: Console) -> None:
     """In every filter of the API: no error of the database, no row that the filter does not name, no table gone."""
     browser = evil.signed_in("ada")
@@ -419,8 +426,7 @@ def test_every_answer_has_the_headers(evil: Console) -> None:
 
 
 def test_errors_say_nothing_of_the_server(evil: Console, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    """What nobody expected is a 500 without traceback or message; the log has type and place, not the message, which
-    may quote a chat log."""
+    """What nobody expected is a 500; the log has type and place, not the message, which may quote a chat log."""
 
     def broken(*_: object) -> None:
         raise RuntimeError("jane.doe@example.org said so")
@@ -516,6 +522,7 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console, monke
             assert (answer.status_code, answer.headers["connection"]) == (413, "close"), length
 
 
+@both_databases
 def test_values_have_bounds(evil: Console) -> None:
     """Lists, lengths and numbers beyond them are refused."""
     browser = evil.signed_in("ada")

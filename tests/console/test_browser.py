@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
 import shutil
-import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -23,10 +22,12 @@ from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
-from ragtrace.console.review import dataset_export, named_queues, queue
+from ragtrace.console.review import named_queues, queue
+from ragtrace.console.review.dataset_export import Options, reviewed_rows
 from ragtrace.console.topics.grouper import Grouper
 from tests.console.conftest import served
 from tests.console.sample_store import ATTACKS, ask, evaluation, filled
+from tests.row_files import table
 from tests.topics.questions import WordEmbedder
 
 CHROMIUM = shutil.which("chromium")
@@ -35,13 +36,7 @@ if CHROMIUM is None and not os.environ.get("CI"):  # there it is a failure, of e
     pytest.skip("chromium is not installed: apt-get install chromium", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api")
 
-PAGES = (
-    "/", "/traces", "/traces?app=shop&label=fail", "/traces?q=zebrafish", "/review", "/review/queues", "/review/done",
-    "/agreement", "/evaluators", "/evaluators/faithfulness?view=reviewed",
-    "/questions", "/questions?range=24h&app=shop", "/questions/1",
-    "/questions/gaps", "/compare", "/compare?kind=period&range=1h",
-    "/compare?kind=evaluator_version", "/health", "/users", "/audit", "/traces/none", "/login",
-)  # fmt: skip
+PAGES = table(__file__, "pages")
 GOOD = f"/traces/{evaluation(3).trace.trace_id:032x}"
 
 
@@ -378,8 +373,7 @@ def judge(page: Any, key: str) -> str:
 
 
 def test_review_by_two_keys(review: Tab, waiting: Store) -> None:
-    """1 or 2, then Enter: the verdict is stored, the next log is there without loading a page. u leads back, where
-    another verdict replaces the first; after a reload as well, for the way back is the server's, and further."""
+    """1 or 2, then Enter: stored, and the next log is there without loading. u leads back, after a reload as well."""
     page = review.open("/review")
     page.evaluate("window.same = true")
     seen = [judge(page, key) for key in ("1", "2", "1")]
@@ -425,8 +419,7 @@ def test_review_says_more_by_keyboard(review: Tab, waiting: Store) -> None:
 
 
 def test_a_session_by_keyboard(review: Tab, waiting: Store) -> None:
-    """Without the mouse: each kind of question by its own key, parts of the answer marked by words and by sentences,
-    one taken away again; then the next log, and the end of the day."""
+    """Each kind of question by its own key, marks by words and sentences, one taken away again; the end of the day."""
     ask(waiting)
     page = review.open("/review")
     press(page, "2", "r", "f", page.get_attribute("[name=q-score]", "data-hotkey"))  # of r and f the last one counts
@@ -446,7 +439,7 @@ def test_a_session_by_keyboard(review: Tab, waiting: Store) -> None:
     assert page.evaluate("CSS.highlights.get('mark-contradicted').size") == 1
     page.evaluate("getSelection().selectAllChildren(document.querySelector('.claim'))")
     judge(page, "Backspace")
-    (row,) = _exported(waiting)
+    (row,) = reviewed_rows(waiting, Options(), Counter())
     said = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
     assert said == {"tone": "friendly", "score": 7.5, "gap": "where; a, b, f, w"}
     labels = {one["evaluator"]: one["label"] for one in row["labels"]}
@@ -456,13 +449,6 @@ def test_a_session_by_keyboard(review: Tab, waiting: Store) -> None:
     press(page, "d")
     page.wait_for_url("**/review/done")
     assert "You reviewed 1 log today" in page.inner_text("main")
-
-
-def _exported(store: Store) -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "out.jsonl"
-        dataset_export.export(store, path)
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 ODD = "Zero\u200b\u200bwidth \U0001f600 smiles.\r\nA <b>second</b> line \u202e turned.\r\n\r\nThe third one is wrong."
@@ -496,7 +482,7 @@ def test_marks_by_mouse_in_an_odd_text(review: Tab, waiting: Store) -> None:
         page.click("[data-mark=contradicted]")
     page.click("text=Save, next")
     page.wait_for_url(re.compile(r"/review$"))
-    (row,) = _exported(waiting)
+    (row,) = reviewed_rows(waiting, Options(), Counter())
     assert sorted(one["text"] for one in row["evidence"]) == ["second", "smiles", "third one"]
 
 
@@ -517,17 +503,11 @@ def test_the_last_one(review: Tab, waiting: Store) -> None:
     assert sum(states["open"] + states["locked"] for states in queue.count_items(waiting).values()) <= 4
 
 
-def _refused(route: Any) -> None:
-    if route.request.method == "POST":
-        route.fulfill(status=403, json={"title": "No"})
-    else:
-        route.continue_()
-
-
 def test_a_verdict_that_cannot_be_sent_is_said(review: Tab, waiting: Store) -> None:
     """Where the server refuses, the next log says so and leads back to the one that was judged."""
     page = review.open("/review")
-    page.route("**/review", _refused)
+    refusal = {"status": 403, "json": {"title": "No"}}
+    page.route("**/review", lambda it: it.fulfill(**refusal) if it.request.method == "POST" else it.continue_())
     first = send(page, "1")
     page.wait_for_selector("[data-state] a")
     assert "not saved (No)" in page.inner_text("[data-state]")
@@ -549,8 +529,7 @@ window.fetch = async (...request) => {
 
 
 def test_no_verdict_is_stored_for_another_log(review: Tab, waiting: Store) -> None:
-    """While the next log is up to two seconds late, and a verdict .3 s, a reviewer goes on pressing keys. Each log has
-    the verdict that was chosen while it was on screen, before it was sent for the first time."""
+    """While logs and answers come late a reviewer presses on: each has the verdict chosen while it was on screen."""
     chance = random.Random(1)
     review.context.add_init_script(_SLOW)
     page = review.open("/review")
