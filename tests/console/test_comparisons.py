@@ -39,7 +39,7 @@ def test_the_page_says_what_changed(console: Console) -> None:
     assert "Passed in A, fails in B" in text
     assert "Failed in A, passes in B" not in text
     for trace in row.worse[0]:
-        assert f"/traces/{console.store.get(trace).trace.trace_id:032x}" in text
+        assert f"/traces/{console.store.get(trace).trace.trace_id:032x}" in text  # type: ignore[union-attr]
     assert "▲ worse" in text
     masked = console.signed_in("vera").get("/compare").text
     assert MAIL in text

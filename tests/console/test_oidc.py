@@ -72,7 +72,7 @@ def test_the_provider_gives_and_takes_roles(sso: Console, provider: Provider) ->
         go(browser)
         assert browser.get("/api/me").json()["role"] == role
     accounts.set_disabled(sso.store, "olga", True)
-    olaf = {"sub": "u-2", "preferred_username": "olaf"}
+    olaf: dict[str, Any] = {"sub": "u-2", "preferred_username": "olaf"}
     for user in ({}, *(olaf | {"groups": groups} for groups in ([], ["others"], None, "nobody", {"staff": 1}))):
         provider.user |= user
         browser = sso.stranger()

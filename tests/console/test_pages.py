@@ -290,7 +290,7 @@ def test_a_sentence_leads_to_its_passage(full: Store) -> None:
     assert [str(c["class"]).split()[1] for c in claims] == ["supported", "contradicted", "unsupported"]
     assert claims[1]["href"] == "#p2"
     passage = re.search(r'<a class="passage" id="p2"[^>]*>(.*?)</a>', page)
-    assert passage[1] == CHUNKS[1][:19]
+    assert passage[1] == CHUNKS[1][:19]  # type: ignore[index]
     assert "(contradicted, supported with probability 0.03)" in read.text
 
 
@@ -325,8 +325,8 @@ def test_the_list_shows_what_is_asked_for(full: Store) -> None:
     assert rows
     for row in rows:
         stored = full.get(row.rpartition("/")[2])
-        assert stored.trace.facts.app == "shop"
-        assert {s.name: s.label for s in stored.evaluation.scores}["faithfulness"] == "fail"
+        assert stored.trace.facts.app == "shop"  # type: ignore[union-attr]
+        assert {s.name: s.label for s in stored.evaluation.scores}["faithfulness"] == "fail"  # type: ignore[union-attr]
     assert "/traces?evaluator=faithfulness&label=fail" in found.values("a", "href")
     assert "parcel 7?" in Read(here.get('/traces?q="parcel 7"').text).text
     assert "Nothing found" in here.get("/traces?q=zebrafish").text
@@ -390,7 +390,7 @@ def test_review_without_script(waiting: Store) -> None:
     assert f"/review?trace={first['trace']}" in here.get("/review").text  # the way back
     second = Read(here.get("/review").text).form("data-review")
     assert second["trace"] != first["trace"]
-    assert waiting.get(first["trace"]).reviewed
+    assert waiting.get(first["trace"]).reviewed  # type: ignore[union-attr]
     verdicts = {row.evaluator: row.verdict for row in queue.load_verdicts(waiting)}
     assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
     page = here.get(f"/traces/{first['trace']}").text
@@ -454,8 +454,8 @@ def test_the_overview_shows_the_store_s_figures(full: Store) -> None:
     week = overview.pass_rates(full, now - 7 * 86_400, now)["faithfulness"]
     evaluators = Read(client(full).get("/evaluators").text).text
     for rate, shown in ((check.passes, text), (week, evaluators)):
-        assert percent(rate.value) in shown
-        assert range_percent(rate.interval) in shown
+        assert percent(rate.value) in shown  # type: ignore[union-attr]
+        assert range_percent(rate.interval) in shown  # type: ignore[union-attr]
     assert 'aria-label="Pass rate of faithfulness over time"' in page
     spent = costs(full, now - 86_400, now)
     assert spent.total == pytest.approx(40 * 2 * 0.01), "each stored one stands for two requests"
@@ -499,8 +499,8 @@ def test_the_overview_begins_with_what_people_say(full: Store) -> None:
     numbers = re.search(f"{people} {evaluator}", text)
     assert numbers is not None, text[:2_000]
     share = true_shares.estimate(full, "faithfulness", time.time() - 7 * 86_400, time.time())
-    low, high = share.interval
-    shown = [round(100 * x) for x in (share.value, low, high)] + [share.verdicts, share.scores]
+    low, high = share.interval  # type: ignore[union-attr]
+    shown = [round(100 * x) for x in (share.value, low, high)] + [share.verdicts, share.scores]  # type: ignore[union-attr]
     assert [int(x) for x in numbers.groups()[:5]] == pytest.approx(shown, abs=1)
 
 
@@ -535,7 +535,7 @@ def test_agreement_shows_the_store_s_figures(full: Store) -> None:
     found = agreement.agreement(full)
     (of,) = (each for each in found.evaluators if each.evaluator == "faithfulness")
     for estimate in (of.precision, of.recall):
-        assert percent(estimate.value) in page
+        assert percent(estimate.value) in page  # type: ignore[union-attr]
     alpha = found.alphas[""].value
     assert f"{alpha:.2f}" in page
     assert "anna and ben" in page

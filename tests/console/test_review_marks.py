@@ -28,7 +28,7 @@ def test_by_form(evil: Console) -> None:
     rob = evil.signed_in("rob")
     page = rob.get(f"/review?trace={TRACE}").text
     form = Read(page).form("data-review")
-    answer = evil.store.get(TRACE).trace.answer
+    answer = evil.store.get(TRACE).trace.answer  # type: ignore[union-attr]
     begin = answer.index("It is not so")
     mark = f"{begin}:{len(answer)}:unsupported"
     assert f'value="{mark}"' in page.partition("<noscript>")[2]
@@ -85,7 +85,7 @@ def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
     ask(evil.store)
     masked = evil.with_settings(unmasked_roles=frozenset({"admin"}))
     rob, ada = masked.signed_in("rob"), masked.signed_in("ada")
-    answer, seen = evil.store.get(TRACE).trace.answer, mask_trace(evil.store.get(TRACE)).trace.answer
+    answer, seen = evil.store.get(TRACE).trace.answer, mask_trace(evil.store.get(TRACE)).trace.answer  # type: ignore[arg-type, union-attr]
     start, end = seen.index("Write to"), seen.index("or call") - 1
     form = Read(rob.get(f"/review?trace={TRACE}").text).form("data-review")
     said = {**form, "do": "submit", "mark": f"{start}:{end}:contradicted", "q-gap": f"ask {MAIL}"}
@@ -134,8 +134,8 @@ def test_a_mark_without_a_mask_stays(evil: Console) -> None:
 def test_a_number_in_a_column_with_empty_rows_is_masked(evil: Console) -> None:
     """pandas makes floats of such a column; a telephone number in it is one still."""
     stored = evil.store.get(TRACE)
-    trace = replace(stored.trace, attributes={"phone": 4915112345678.0, "score": 0.75, "rows": 12.0})
-    changed = replace(stored, evaluation=replace(stored.evaluation, trace=trace))
-    masked = dict(mask_trace(changed).trace.attributes)
+    trace = replace(stored.trace, attributes={"phone": 4915112345678.0, "score": 0.75, "rows": 12.0})  # type: ignore[union-attr]
+    changed = replace(stored, evaluation=replace(stored.evaluation, trace=trace))  # type: ignore[type-var, union-attr]
+    masked = dict(mask_trace(changed).trace.attributes)  # type: ignore[arg-type]
     assert "4915112345678" not in str(masked)
     assert (masked["score"], masked["rows"]) == (0.75, 12.0)

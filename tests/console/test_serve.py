@@ -199,7 +199,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own) as running:
         try:
             while not (address := re.search(r"ragtrace console: open (http\S+)", log)):
-                line = running.stderr.readline()
+                line = running.stderr.readline()  # type: ignore[union-attr]
                 assert line, log
                 log += line
             with httpx.Client(follow_redirects=True) as browser:

@@ -53,7 +53,7 @@ def test_the_page_says_which_questions_fail(console: Console) -> None:
     assert range_percent(refund.failures.interval) in text
     assert "▲ worse" in text
     assert f"/questions/{refund.id}?range=7d" in text
-    assert f"/traces/{console.store.get(refund.worst[0]).trace.trace_id:032x}" in text
+    assert f"/traces/{console.store.get(refund.worst[0]).trace.trace_id:032x}" in text  # type: ignore[union-attr]
     program = console.program("vera", "read")
     period = f"since={now - 7 * DAY}&until={now}"
     answer = program.get(f"/api/topics?evaluator=faithfulness&{period}").json()
@@ -89,7 +89,7 @@ def test_a_topic_has_a_page(console: Console) -> None:
     assert set(moved) == {-11, -3, -2} or set(moved) == {-10, -2, -1}
     first = next(iter(moved.values()))
     for share in (first.failures, first.total):
-        assert share.value == pytest.approx(0.1)
+        assert share.value == pytest.approx(0.1)  # type: ignore[union-attr]
     text = browser.get(f"/questions/{refund}?range=30d").text
     assert "over time, and of all questions" in text
     assert '<h2 id="moved">How it moved</h2>' in text
