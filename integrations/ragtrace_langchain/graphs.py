@@ -20,12 +20,15 @@ from ragtrace.text.sanitizer import sendable
 _MAX_THREADS = 1_000
 """Conversations whose interrupt is remembered, the latest."""
 
+_CALLBACKS = ("langchain_core.callbacks", "ragtrace_langchain")
+
 GRAPH, RESUMES, ELSEWHERE = "graph", "resumes", "elsewhere"
 """The state of a graph; of a chain that resumes a graph inside of it, whose thread is known when the graph has run; of
 a graph that stopped in another process."""
 
-_interrupted: dict[tuple[str, str], tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
-"""Root span, question and context of an interrupted graph by its thread and name. Its single operations are atomic."""
+_interrupted: dict[tuple[str, ...], tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
+"""Root span, question and context of an interrupted graph, as `Request.graph` names it. Its single operations are
+atomic."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
@@ -69,13 +72,16 @@ def begins_agent(inputs: Any, kwargs: Mapping[str, Any], above: Run) -> bool:
 
 def is_called_by_graph() -> bool:
     """Returns True in a callback of a graph itself, False in one of its nodes or of a chain: they report the same."""
+    caller = _caller()
+    return caller is not None and caller.f_globals.get("__name__", "").startswith("langgraph.pregel")
+
+
+def _caller() -> FrameType | None:
+    """Returns the frame of the code that reports to a callback."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("langchain_core.callbacks", "ragtrace_langchain")):
-            return bool(module.startswith("langgraph.pregel"))
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_CALLBACKS):
         frame = frame.f_back
-    return False
+    return frame
 
 
 def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -92,8 +98,8 @@ def root_of(run: Run) -> Run | None:
     return run if above is None else None
 
 
-def _thread(root: Run) -> tuple[str, str]:
-    """Returns the thread and the name of a graph: a session may have several threads, and those several graphs."""
+def _thread(root: Run) -> tuple[str, ...]:
+    """Returns what names a graph, first its thread: a session may have several threads, and those several graphs."""
     request = root.request
     if request.graph is not None:
         return request.graph
@@ -102,7 +108,11 @@ def _thread(root: Run) -> tuple[str, str]:
 
 def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
     """Notes which graph a root runs; one that goes on gets what it had before. New inputs end what it had asked."""
-    root.request.graph = (str(thread), graph.name)
+    caller, tenant = _caller(), str(root.request.metadata.get("tenant", ""))
+    saver = getattr(caller.f_locals.get("self"), "checkpointer", None) if caller is not None else None
+    # What is only in memory is this graph's own, whatever others call their threads.
+    memory = str(id(saver)) if type(saver).__name__ in ("InMemorySaver", "MemorySaver") else ""
+    root.request.graph = (str(thread), graph.name, tenant, memory)
     resumes = getattr(inputs, "resume", None) is not None
     if not resumes and inputs is not None:
         _interrupted.pop(_thread(root), None)

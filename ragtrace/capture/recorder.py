@@ -234,6 +234,8 @@ class Recorder:
         if run is None or isinstance(run, _Suppressed):
             return
         run.request.open.pop(key, None)
+        if cancelled or error is not None:
+            run.request.broken.append(key)
         if run.key != key:
             return
         if error is not None:
@@ -257,7 +259,7 @@ class Recorder:
             if run is not None:
                 self._end_span(run, None, run.reports_end)
         if cancelled or (error is not None and error != "expired"):
-            self._outlive([root.key, *left])
+            self._outlive([*request.broken, *left])
         consumer = self._own_consumer or _consumer
         if root.operation not in FRAGMENTS:
             try:

@@ -94,6 +94,8 @@ class Request:
     metadata: Mapping[str, object] = field(default_factory=dict)
     open: dict[Hashable, Run | None] = field(default_factory=dict)
     """Keys of all runs that have not ended, in the order of their starts; None for a run without a span."""
+    broken: list[Hashable] = field(default_factory=list)
+    """Keys of runs that failed or were cancelled, of which a thread may go on."""
     retrieved: list[Run] = field(default_factory=list)
     model_calls: list[Run] = field(default_factory=list)
     preparation: bool = False
@@ -119,8 +121,8 @@ class Request:
     carried: Sequence[Document] = ()
     """What the model saw before the request stopped to ask a person, where it goes on now."""
     is_resumption: bool = False
-    graph: tuple[str, str] | None = None
-    """Thread and name of the graph that runs."""
+    graph: tuple[str, ...] | None = None
+    """Thread, name, tenant and memory of the graph that runs."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

@@ -67,8 +67,9 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     be made of, or where the question is long and may be it."""
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
-    found = ((name, arguments, text) for name, arguments, text in _results(root, texts) if not _is_made_of(text, texts))
-    results = {_with_call(text, arguments): name for name, arguments, text in found}
+    results = {
+        _with_call(text, call): name for name, call, text in _results(root, texts) if not _is_made_of(text, texts)
+    }
     latest_ones = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in latest_ones]
     if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
@@ -85,9 +86,8 @@ def _with_call(result: str, arguments: object) -> str:
             arguments = json.loads(arguments)
     values = arguments if isinstance(arguments, Mapping) else {}
     pairs = [(name, str(value)) for name, value in values.items() if isinstance(value, (str, int, float))]
-    said = result.lower()
-    unsaid = [f"{name}: {text}" for name, text in pairs if 0 < len(text) <= _ARGUMENT and text.lower() not in said]
-    return f"{'; '.join(unsaid)}.\n" * bool(unsaid) + (NOTHING if _EMPTY(result) else result)
+    missing = [f"{name}: {v}" for name, v in pairs if 0 < len(v) <= _ARGUMENT and v.lower() not in result.lower()]
+    return f"{'; '.join(missing)}.\n" * bool(missing) + (NOTHING if _EMPTY(result) else result)
 
 
 def _is_made_of(result: str, texts: Sequence[str]) -> bool:
@@ -104,29 +104,28 @@ def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[
 
 def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, str]]:
     """Names, arguments and results of the request's tools, and of those in the messages of the model call that
-    answered. Of the result of a tool that retrieved, its chunks are left out; all of it, if a model below it wrote it."""
+    answered. Of the result of a tool that retrieved, its chunks are left out; all of it, if a model below wrote it."""
     request = root.request
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
-    writing = _tools_above(request.model_calls) & retrieving
-    own, writers = set(), set()
+    seen, writers = set(), set()
     for run in request.tool_calls:
         text = (run.answer or "").strip()
-        if id(run) in retrieving:
-            own.add(text)
-            text = "" if run.documents or id(run) in writing else _rest(text, chunks)
-        if id(run) in writing:
+        seen.add(text)
+        if id(run) in retrieving and _is_written(text, run, request.model_calls):
             writers.add(run.name)
-        if text and run.failure is None:
-            own.add(text)
-            yield run.name, run.query, text
-    asked: dict[str | None, ToolCallPart] = {}
+            text = ""
+        elif id(run) in retrieving:
+            text = _rest(text, chunks, has_documents=bool(run.documents))
+        if text and run.failure is None:  # the argument of a search is the question
+            yield run.name, None if id(run) in retrieving else run.query, text
+    calls: dict[str | None, ToolCallPart] = {}
     for message in (message for call in _answering(root) for message in call.messages):
         for part in message.content if isinstance(message.content, (list, tuple)) else ():
             if isinstance(part, ToolCallPart):
-                asked[part.id] = part
+                calls[part.id] = part
             elif isinstance(part, ToolResultPart):
-                call, text = asked.get(part.id, _UNKNOWN), part_text(part).strip()
-                if call.name not in writers and text not in own:
+                call, text = calls.get(part.id, _UNKNOWN), part_text(part).strip()
+                if call.name not in writers and text not in seen:
                     yield call.name, call.arguments, text
 
 
@@ -140,13 +139,20 @@ def _tools_above(runs: Iterable[Run]) -> set[int]:
     return tools
 
 
-def _rest(result: str, chunks: Sequence[str]) -> str:
-    """What a tool adds to the chunks that its result holds; empty where it holds none, adds no sentence, or prints them
-    as the frameworks' objects are printed."""
+def _is_written(text: str, tool: Run, model_calls: Iterable[Run]) -> bool:
+    """Whether a tool's result is what a model inside it wrote, such as an agent's answer."""
+    answers = ((call.answer or "").strip() for call in model_calls if id(tool) in _tools_above([call]))
+    return any(answer and (answer in text or text in answer) for answer in answers)
+
+
+def _rest(result: str, chunks: Sequence[str], *, has_documents: bool) -> str:
+    """What a tool adds to the chunks that its result holds; all of a result that holds none. Empty where that is no
+    sentence, and for the frameworks' objects in print."""
     rest = result
-    for chunk in chunks:
-        rest = rest.replace(chunk.strip(), "")
-    adds = len(rest) < len(result) and len(rest.strip()) > _MORE
+    for chunk in map(str.strip, chunks):
+        rest = rest.replace(chunk, "").replace(json.dumps(chunk)[1:-1], "")
+    is_whole = len(rest) == len(result)
+    adds = sum((is_whole, not has_documents, len(rest.strip()) > _MORE)) > 1
     return rest.strip() if adds and not ("id_=" in rest or "page_content=" in rest) else ""
 
 

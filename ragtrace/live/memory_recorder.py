@@ -93,7 +93,8 @@ class Recording:
         """The evaluation of each request, with the scores that code gave it."""
         for place, trace in enumerate(self.traces):
             if place not in self._evaluations:
-                self._evaluations[place] = evaluate_now(trace, self._evaluators)
+                checks = () if trace.facts.waiting else self._evaluators
+                self._evaluations[place] = evaluate_now(trace, checks)
         own = self._code_scores
         return [replace(e, scores=(*e.scores, *own.get(e.trace.trace_id, ()))) for e in self._evaluations.values()]
 

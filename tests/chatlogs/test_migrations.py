@@ -24,7 +24,8 @@ def test_the_migrations_make_what_the_code_expects(store_url: str) -> None:
     store = open_store(store_url)
     store.write([Evaluation(make_trace(), ())])
     with store.writing() as connection:
-        for change in ("DROP INDEX ix_traces_tenant_id", *(f"ALTER TABLE traces DROP {c}" for c in ("cost", "tenant"))):
+        added = (f"ALTER TABLE traces DROP {column}" for column in ("cost", "tenant", "searched"))
+        for change in ("DROP INDEX ix_traces_tenant_id", *added):
             connection.execute(text(change))
         connection.execute(text("UPDATE alembic_version SET version_num = '0005'"))
     store.close()

@@ -70,6 +70,22 @@ TOOLS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("form", ["content", "content_and_artifact"])
+def test_the_rows_of_a_tool_that_searched_for_its_tables_are_evidence(recorded: Recorded, config: Any, form: Any) -> None:
+    """Its chunks, the query that a model wrote for it, and what the database returned."""
+    rows = '[["Berlin", 412], ["Hamburg", 377]]'
+
+    @tool(response_format=form)
+    def orders(what: str) -> Any:
+        """Asks the database."""
+        Fixed(documents=CHUNKS[:1]).invoke(what)
+        FakeListChatModel(responses=["SELECT city, count(*) FROM orders"]).invoke(what)
+        return rows if form == "content" else (rows, CHUNKS[:1])
+
+    agent(orders).invoke({"messages": [("user", "How many?")]}, config)
+    assert [d.content for d in recorded.traces[0].documents] == [CHUNKS[0].page_content, rows]
+
+
 @pytest.mark.parametrize("tool_", TOOLS.values(), ids=TOOLS)
 def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: BaseTool) -> None:
     """Documents as an artifact, a list or JSON are the request's, with their texts; they are on the tool's span."""

@@ -181,6 +181,16 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 
+def test_two_memories_have_two_threads_of_one_name(recorded: Recorded, config: Any) -> None:
+    """Two tenants' graphs of one name call their threads alike: neither gets the other's question."""
+    config["configurable"] = {"thread_id": "1"}
+    first, second = asking_graph("Send it?"), asking_graph("Send it?")
+    first.invoke({"question": "Write to Ada."}, config)
+    second.invoke({"question": "Write to Bob."}, config)
+    first.invoke(Command(resume="yes"), config)
+    assert [t.query for t in recorded.traces] == ["Write to Ada.", "Write to Bob.", "Write to Ada."]
+
+
 def test_a_resumption_that_fails_and_a_replay(recorded: Recorded, config: Any) -> None:
     """The second try of a resumption has the first question, too; a replay from a checkpoint that of its state."""
     tries = iter([ConnectionError("down"), None])
@@ -247,7 +257,7 @@ def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, config: A
     for question in ("Is the pump covered?", "And the valve?"):
         shop.invoke({"messages": [("user", question)]}, config)
     first, second = ({d.content for d in trace.documents} for trace in recorded.traces)
-    price, stock = "It costs 240 euros in the shop.", "13 pieces are in Hamburg, and 4 in Kiel."
+    price, stock = "It costs 240 euros in the shop.", "what: stock.\n13 pieces are in Hamburg, and 4 in Kiel."
     assert first == {"The pump is covered for 24 months.", price, stock}
     assert second == {
         "The valve is covered for 24 months.",
@@ -392,7 +402,7 @@ def test_an_empty_result_is_a_sentence(recorded: Recorded, config: Any, result: 
     """The reader does not know that `[]` says that there are none."""
     finds = tool("look_up", description="Finds.")(lambda what: result)
     agent(finds).invoke({"messages": [("user", "Is it covered?")]}, config)
-    assert [d.content for d in recorded.traces[0].documents] == [CHUNK if result == CHUNK else NOTHING]
+    assert [d.content for d in recorded.traces[0].documents] == [CHUNK if result == CHUNK else f"what: pump.\n{NOTHING}"]
 
 
 def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, config: Any) -> None:

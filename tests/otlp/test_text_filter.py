@@ -113,7 +113,8 @@ GONE = {
     "cards": [4111111111111111.0, 2], "phone": 491712345678, "exception.message": "gone", "object": b"hi",
     "userQuery": "hi", "queryString": "hi", "Prompt": "hi", "apikey": "hi", "terms": ("my", "tumor", "hurts"),
     "app.q": "does+it+hurt", "db.passwd": "hunter2", "rpc.grpc.request.metadata.x": ("Ada",), "graphql.arg[name]": "hi",
-    "http.useragent": "hi", "userid": "ada", "words": ("my", "tumor", "hurts"), "gen_ai.evaluation.explanation": "It hurts.",
+    "http.useragent": "hi", "userid": "ada",
+    "words": ("my", "tumor", "hurts"), "gen_ai.evaluation.explanation": "It hurts.",
 }  # fmt: skip
 
 

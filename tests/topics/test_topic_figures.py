@@ -106,13 +106,16 @@ def test_what_fits_no_topic_is_last(store: Store) -> None:
 
 
 def test_knowledge_gaps(store: Store) -> None:
-    """The questions whose retrieval found nothing that answers, the most frequent first, each once, with its topic."""
+    """The questions whose retrieval found nothing that answers, the most frequent first, each once, with its topic; not
+    those for which nothing was retrieved."""
     fill(store, {"refund": (10, 2)})
     gap = {"cause": "irrelevant_context"}
     store.write([asked(50 + n, "Refund money CARD Liechtenstein", True, p=0.5, **gap) for n in range(3)], [CHECK])
     store.write([asked(60, "refund money card  liechtenstein", True, started=NOW - 30, **gap)], [CHECK])
     declined = make_trace("Do you sell boats?", [], "I do not know.", trace_id=99, span_id=9, started=NOW - 99,
-                          facts=Facts(app="shop"))  # fmt: skip
+                          facts=Facts(app="shop", retrievals=1))  # fmt: skip
+    nobody_searched = make_trace("Where is parcel 7?", [], "At home.", trace_id=97, span_id=7, started=NOW - 97)
+    store.write([Evaluation(nobody_searched, (), cause="answered_without_context")])
     found = make_trace("Why so late?", [Document("doc-7", "x")], trace_id=98, span_id=8, started=NOW - 98,
                        facts=Facts(app="help"))  # fmt: skip
     store.write([Evaluation(declined, (), cause="right_refusal"), Evaluation(found, (), cause="nothing_retrieved")])

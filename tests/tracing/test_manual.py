@@ -238,7 +238,8 @@ def test_components_below_a_request(by_hand: Recorded) -> None:
     below = [("retrieval search", [("execute_tool look_up", [])]), ("chat gpt-4o", [])]
     assert by_hand.tree() == [("invoke_workflow request", below)]
     (trace,) = by_hand.traces
-    assert [(each.content, each.source) for each in trace.documents] == [("24 months.", ""), ('{"found": 3}', "tool")]
+    found = 'place: shelf; floor: 2.\n{"found": 3}'
+    assert [(each.content, each.source) for each in trace.documents] == [("24 months.", ""), (found, "tool")]
     assert (trace.facts.input_tokens, trace.facts.finish_reason) == (40, "stop")
     step = {"tool": "look_up", "args": '{"place": "shelf", "floor": 2}', "result": '{"found": 3}'}
     assert trace.facts.steps == (step,)

@@ -123,6 +123,7 @@ traces = Table(
     Column("user_key", String(200)),
     Column("error", String(200)),
     Column("cause", String(40)),
+    Column("searched", Boolean),  # a retrieval ran; NULL in rows of release 0.2 and before
     Column("probability", Float, nullable=False),  # in (0, 1], of being sampled for evaluation
     Column("lag", Float),  # seconds
     Column("cost", Float),  # US dollars of its models; NULL where a price is not known

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest migration, which this version of ragtrace reads and writes."""
 _FIRST = "0005"
 """The migration of the first release."""

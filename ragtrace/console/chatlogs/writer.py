@@ -102,7 +102,7 @@ def _trace_row(keys: Keys | None, evaluation: Evaluation, trace_id: str, now: fl
         "user_key": user_keys(keys, facts.user_id)[0] if facts.user_id else None, "error": _label(trace.error),
         "cause": _label(evaluation.cause, 40), "probability": _probability(trace.sampling_probability),
         "lag": evaluation.lag if math.isfinite(evaluation.lag) else None, "cost": facts.cost, "stored": now,
-        "reviewed": False,
+        "searched": bool(facts.retrievals or trace.chunks), "reviewed": False,
     }  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from ragtrace.console.topics.grouper import load_names
 from ragtrace.statistics import weight_of
 
 GAP_CAUSES = ("answered_without_context", "nothing_retrieved", "irrelevant_context", "right_refusal")
-"""Causes that say that no chunk answers the question: none came, none is relevant, or the application rightly declined
-to answer because none is."""
+"""Causes that say of a retrieval that no chunk answers the question: none came, none is relevant, or the application
+rightly declined to answer because none is."""
 MOST_GAPS = 2_000
 """Most requests that are read, the newest ones."""
 TopicChoice = int | None | Literal["all"]
@@ -57,7 +57,7 @@ def knowledge_gaps(
         select(*_COLUMNS, trace_topics.c.topic, contents)
         .join(contents, contents.c.trace == traces.c.id)
         .outerjoin(trace_topics, trace_topics.c.trace == traces.c.id)
-        .where(traces.c.cause.in_(GAP_CAUSES), *in_period(since, until, app))
+        .where(traces.c.cause.in_(GAP_CAUSES), traces.c.searched.is_not(False), *in_period(since, until, app))
     )
     if topic != ALL_TOPICS:
         query = query.where(trace_topics.c.topic == topic)

@@ -96,7 +96,7 @@ class _Tally:
         self.questions += 1
         weight, _ = weight_of(row.probability)
         self.requests += weight
-        if row.cause in GAP_CAUSES:
+        if row.cause in GAP_CAUSES and row.searched is not False:
             self.gaps += 1
             self.gap_requests += weight
         if row.cause and row.cause != "none":
@@ -205,8 +205,9 @@ def largest_topics(store: Store, since: float, until: float, evaluator: str, mos
 
 def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterator[Any]:
     """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
+    own = (traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, traces.c.searched)
     newest = (
-        select(traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, trace_topics.c.topic)
+        select(*own, trace_topics.c.topic)
         .join(trace_topics, trace_topics.c.trace == traces.c.id)
         .where(*in_period(since, until, app))
         .order_by(traces.c.id.desc())
