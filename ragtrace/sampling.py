@@ -13,8 +13,8 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ragtrace.errors import SettingError
 from ragtrace.records import Trace, lookup
@@ -26,6 +26,12 @@ _DIGITS = 14
 _HEX = re.compile(r"[0-9a-f]{1,14}")
 
 
+_TRACE_ID, _SHARE, _RATE = "trace id", "share", "rate"
+"""Numbers of a trace, each uniform in [0, 1) and independent of the others, that samplers compare."""
+Way = Mapping[Hashable, float]
+"""A way to be kept: of each of these numbers the trace's must be in the upper part of this size."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Whether a trace is kept.
@@ -33,22 +39,19 @@ class Decision:
     `probability` is that of keeping such a trace, in [0, 1], and is filled in for traces that are not kept, too.
     `consistent` says that the decision compared the trace id's R with that probability, so that two such decisions
     nest (joint probability: the smaller) instead of being independent (joint probability: the product).
-    `by_trace_id` is the part of the probability that comes from that comparison, where the rest is independent of the
-    trace id's R: None for all of it where the decision is consistent, and else for nothing of it.
+    `ways` are all ways to be kept, where a combination has several; one that compares a single number by default.
     """
 
     keep: bool
     probability: float
     reason: str
     consistent: bool = True
-    by_trace_id: float | None = None
+    ways: tuple[Way, ...] | None = field(default=None, compare=False)
 
     @property
-    def parts(self) -> tuple[float, float]:
-        """The probability as two factors: from comparing R, and independent of R."""
-        p = self.probability
-        compared = self.by_trace_id if self.by_trace_id is not None else p if self.consistent else 1.0
-        return compared, p / compared if compared else 0.0
+    def all_ways(self) -> tuple[Way, ...]:
+        """The ways to be kept; an unknown number is independent of all others."""
+        return self.ways or ({_TRACE_ID if self.consistent else object(): self.probability},)
 
 
 Sampler = Callable[[Trace], Decision]
@@ -93,7 +96,7 @@ def share(probability: float) -> Sampler:
     p = _fraction("share", probability)
 
     def sample(trace: Trace) -> Decision:
-        return Decision(_hash(trace, b"ragtrace share") >= round((1.0 - p) * _RANGE), p, "share", consistent=False)
+        return Decision(_hash(trace, b"ragtrace share") >= round((1.0 - p) * _RANGE), p, "share", False, ({_SHARE: p},))
 
     return sample
 
@@ -157,55 +160,72 @@ def any_of(*samplers: Sampler) -> Sampler:
 
     def sample(trace: Trace) -> Decision:
         decisions = [s(trace) for s in samplers]
-        possible = [d for d in decisions if d.probability]
-        if len(possible) == 1:  # the usual case, in the request's thread: the factors of the one are those of the union
-            probability, by_trace_id = possible[0].probability, possible[0].by_trace_id
-        else:  # the factors of several are not known any more
-            probability, by_trace_id = _of_union([d.parts for d in possible]), None
         positive = next((d for d in decisions if d.keep), None)
         # Of equals the last: `errors()` and `slow()` come first and say 0 of every other request.
         most_likely = max(reversed(decisions), key=lambda d: d.probability)
-        reason = (positive or most_likely).reason
-        consistent = all(d.consistent for d in possible)
-        return Decision(positive is not None, probability, reason, consistent, by_trace_id)
+        reason, possible = (positive or most_likely).reason, [d for d in decisions if d.probability]
+        if len(possible) == 1:  # the usual case, in the request's thread
+            return replace(possible[0], keep=positive is not None, reason=reason)
+        ways = tuple(way for d in possible for way in d.all_ways)
+        return Decision(positive is not None, _probability(ways), reason, all(d.consistent for d in possible), ways)
 
     return sample
 
 
-def _of_union(parts: list[tuple[float, float]]) -> float:
-    """The probability that at least one of several decisions keeps a trace, from the `parts` of each: the mean over R,
-    where all those whose comparison a value of R passes are independent."""
-    probability = below = max((compared for compared, independent in parts if independent == 1.0), default=0.0)
-    for level in sorted({compared for compared, _ in parts if compared > below}):
-        rest = math.prod(1.0 - independent for compared, independent in parts if compared >= level)
-        probability += (level - below) * (1.0 - rest)
+def _probability(ways: Sequence[Way]) -> float:
+    """The probability that at least one of several ways is open: the mean over one of the numbers, where those whose
+    part it is in go on without it."""
+    if not all(ways):
+        return 1.0  # nothing is compared any more
+    if len(ways) == 1:
+        return math.prod(ways[0].values())
+    number = next((number for way in ways for number in way), None)
+    probability = below = 0.0
+    for level in sorted({way.get(number, 1.0) for way in ways}):
+        rest = [{n: p for n, p in way.items() if n != number} for way in ways if way.get(number, 1.0) >= level]
+        probability += (level - below) * _probability(rest)
         below = level
     return probability
 
 
 def all_of(*samplers: Sampler) -> Sampler:
-    """Keep what every sampler keeps. Stops at the first that does not, so that a rate limit is not used up."""
+    """Keep what every sampler keeps. All of them are asked, so that the probability is known; from the first that does
+    not keep the trace on, rate limits are not used up."""
     if not samplers:
         raise SettingError("all_of needs at least one sampler")
 
     def sample(trace: Trace) -> Decision:
-        result = Decision(True, 1.0, "all")
-        for s in samplers:
-            result = joint(result, s(trace))
-            if not result.keep:
-                return result
+        result = samplers[0](trace)
+        for s in samplers[1:]:
+            result = joint(result, s(trace) if result.keep else _asked(s, trace))
         return result
 
     return sample
 
 
+_limits = threading.local()
+"""`are_asked`: no rate limit of this thread gives a token away."""
+
+
+def _asked(sampler: Sampler, trace: Trace) -> Decision:
+    before, _limits.are_asked = getattr(_limits, "are_asked", False), True
+    try:
+        return sampler(trace)
+    finally:
+        _limits.are_asked = before
+
+
 def joint(first: Decision, second: Decision) -> Decision:
-    """Both decisions together: what compares R nests (the smaller probability), the rest multiplies."""
-    compared = min(first.parts[0], second.parts[0])
-    probability = compared * first.parts[1] * second.parts[1]
+    """Both decisions together: where they compare the same number the smaller probability applies, the rest multiplies.
+    The reason is that of the first one that does not keep the trace, or else the second's."""
+    ways = tuple(_both(one, other) for one in first.all_ways for other in second.all_ways)
+    reason = second.reason if first.keep else first.reason
     consistent = first.consistent and second.consistent
-    by_trace_id = None if consistent else compared
-    return Decision(first.keep and second.keep, probability, second.reason, consistent, by_trace_id)
+    return Decision(first.keep and second.keep, _probability(ways), reason, consistent, ways)
+
+
+def _both(one: Way, other: Way) -> Way:
+    return {number: min(one.get(number, 1.0), other.get(number, 1.0)) for number in {**one, **other}}
 
 
 def behind_head(sampler: Sampler, head_sample: float = 1.0, *, publishes: bool = False) -> Sampler:
@@ -260,7 +280,7 @@ def rate_limit(
     if not capacity >= 1:
         raise SettingError(f"burst is {burst!r}; a bucket holds at least 1 token")
     steepness = math.log(1e6)
-    pick = draw or _independent_draw
+    pick, number = draw or _independent_draw, _RATE if draw is None else object()
     lock = threading.RLock()  # a finalizer may end a request while its thread has the lock
     tokens = capacity
     last = clock()
@@ -275,9 +295,9 @@ def rate_limit(
             last = now
             p = min(1.0, math.exp(-steepness * (1.0 - 2.0 * tokens / capacity))) if tokens >= 1.0 else 0.0
             keep = u < p
-            if keep:
+            if keep and not getattr(_limits, "are_asked", False):
                 tokens -= 1.0
-        return Decision(keep, p, "rate_limit", consistent=False)
+        return Decision(keep, p, "rate_limit", False, ({number: p},))
 
     return sample
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,13 +83,13 @@ def test_conditions_are_certain() -> None:
 @given(trace_ids, fractions, fractions)
 def test_unions_and_intersections_of_consistent_samplers(trace_id: int, one: float, other: float) -> None:
     """By trace id the union of two ratios is the larger one in what it keeps and in its probability, and their
-    intersection the smaller one; its probability is known where its first ratio kept the trace."""
+    intersection the smaller one."""
     trace = make_trace(trace_id=trace_id)
     union, both = (combine(ratio(one), ratio(other))(trace) for combine in (any_of, all_of))
     assert union.keep == ratio(max(one, other))(trace).keep
     assert union.probability == pytest.approx(max(one, other))
     assert both.keep == ratio(min(one, other))(trace).keep
-    assert not both.keep or both.probability == min(one, other)
+    assert both.probability == min(one, other)
 
 
 def test_independent_decisions_multiply() -> None:
@@ -119,18 +120,38 @@ def test_a_union_of_mixtures_has_its_probability() -> None:
     both = all_of(ratio(0.6), lambda _: Decision(chance.random() < 0.5, 0.5, "limit", consistent=False))
     other = all_of(ratio(0.3), lambda _: Decision(chance.random() < 0.2, 0.2, "other", consistent=False))
 
-    # All of them are asked: the probabilities of what was not asked are not known.
-    def mixture(trace: Trace) -> Decision:
-        first, second = both(make_trace(trace_id=trace.trace_id)), other(make_trace(trace_id=trace.trace_id))
-        first = first if first.by_trace_id == 0.6 else Decision(False, 0.3, "limit", False, 0.6)
-        second = second if second.by_trace_id == 0.3 else Decision(False, 0.06, "other", False, 0.3)
-        return any_of(ratio(0.1), lambda _: first, lambda _: second)(trace)
-
-    decisions = [mixture(trace) for trace in traces(20_000)]
+    decisions = [any_of(ratio(0.1), both, other)(trace) for trace in traces(20_000)]
     expected = 0.1 + 0.2 * (1 - 0.5 * 0.8) + 0.3 * 0.5
     assert {round(d.probability, 9) for d in decisions} == {round(expected, 9)}
     kept = sum(d.keep for d in decisions) / 20_000
     assert abs(kept - expected) < 4 * (expected * (1 - expected) / 20_000) ** 0.5
+
+
+_OF_ONE = attribute("plan", "paid")
+COMBINATIONS: dict[str, Callable[[Callable[[float], Sampler]], Sampler]] = {
+    "a limit, then a condition": lambda limit: any_of(all_of(limit(2), _OF_ONE), ratio(0.1)),
+    "a condition, then a limit": lambda limit: any_of(all_of(_OF_ONE, limit(2)), limit(1)),
+    "a share, then a ratio": lambda limit: any_of(all_of(share(0.4), ratio(0.5)), ratio(0.1)),
+    "two limits": lambda limit: all_of(limit(3), limit(2)),
+    "two shares": lambda limit: all_of(share(0.3), share(0.2)),
+    "any of two shares": lambda limit: any_of(share(0.3), share(0.2)),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("combine", COMBINATIONS.values(), ids=COMBINATIONS)
+def test_the_weights_of_a_combination_are_unbiased(combine: Callable[..., Sampler]) -> None:
+    """The sum of 1/p over the kept requests estimates how many there were, in each group of them."""
+    clock = Clock()
+    sampler = combine(functools.partial(rate_limit, clock=clock))
+    weights = {"paid": 0.0, "free": 0.0}
+    for i, trace in enumerate(traces(40_000)):
+        clock.tick(0.1)
+        plan = "paid" if i % 3 else "free"
+        decision = sampler(replace(trace, attributes={"plan": plan}))
+        weights[plan] += 1 / decision.probability if decision.keep else 0.0
+    assert weights["paid"] == pytest.approx(26_667, rel=0.06)
+    assert weights["free"] == pytest.approx(13_333, rel=0.09)
 
 
 def test_an_error_is_always_in_the_union() -> None:

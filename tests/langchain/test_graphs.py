@@ -402,7 +402,9 @@ def test_an_empty_result_is_a_sentence(recorded: Recorded, config: Any, result: 
     """The reader does not know that `[]` says that there are none."""
     finds = tool("look_up", description="Finds.")(lambda what: result)
     agent(finds).invoke({"messages": [("user", "Is it covered?")]}, config)
-    assert [d.content for d in recorded.traces[0].documents] == [CHUNK if result == CHUNK else f"what: pump.\n{NOTHING}"]
+    assert [d.content for d in recorded.traces[0].documents] == [
+        CHUNK if result == CHUNK else f"what: pump.\n{NOTHING}"
+    ]
 
 
 def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, config: Any) -> None:
