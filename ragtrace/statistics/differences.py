@@ -24,7 +24,7 @@ class ShareDifference:
     interval: tuple[float, float]
     """95 % interval; contains the value."""
     p: float
-    """Two-sided, in [0, 1]: McNemar's exact test for pairs, else a normal approximation."""
+    """Two-sided, in [0, 1]: McNemar's exact test for pairs of one weight, else a normal approximation."""
     pairs: int | None = None
     """Number of pairs; None for independent samples."""
     only_a: int = 0
@@ -42,11 +42,7 @@ def independent_difference(a: Estimate, b: Estimate) -> ShareDifference:
     G. Newcombe, Interval estimation for the difference between independent proportions, 1998, method 10). Kish's
     effective sizes take the place of the numbers of requests. Both estimates must have an interval."""
     interval = _interval(a, b, 0.0)
-    value = b.value - a.value
-    # The half of the interval on the side of zero: it is what keeps zero out of the interval or in it.
-    half = value - interval[0] if value > 0 else interval[1] - value
-    p = math.erfc(Z * abs(value) / half / math.sqrt(2)) if half else 1.0
-    return ShareDifference(a, b, value, interval, p)
+    return ShareDifference(a, b, b.value - a.value, interval, _normal_p(b.value - a.value, interval))
 
 
 def paired_difference(pairs: Sequence[tuple[bool, bool]], probabilities: Sequence[float]) -> ShareDifference:
@@ -54,8 +50,8 @@ def paired_difference(pairs: Sequence[tuple[bool, bool]], probabilities: Sequenc
     in the sample, in (0, 1].
 
     The interval is Newcombe's for paired shares (R. G. Newcombe, Improved confidence intervals for the difference
-    between binomial proportions based on paired data, 1998, method 10), with Kish's effective size; p is McNemar's
-    exact test of the pairs without weights. Raises ValueError without pairs.
+    between binomial proportions based on paired data, 1998, method 10), with Kish's effective size; p is of McNemar's
+    exact test where all weights are equal, else from the interval. Raises ValueError without pairs.
     """
     if not pairs:
         raise ValueError("paired_difference needs at least one pair")
@@ -66,8 +62,15 @@ def paired_difference(pairs: Sequence[tuple[bool, bool]], probabilities: Sequenc
         cells[pair] += weight / total
     a, b = (_share(cells, side, len(pairs), effective) for side in (0, 1))
     only_a, only_b = pairs.count((True, False)), pairs.count((False, True))
-    interval = _interval(a, b, _phi(cells, effective))
-    return ShareDifference(a, b, b.value - a.value, interval, mcnemar_p(only_a, only_b), len(pairs), only_a, only_b)
+    value, interval = b.value - a.value, _interval(a, b, _phi(cells, effective))
+    p = mcnemar_p(only_a, only_b) if len(set(weights)) == 1 else _normal_p(value, interval)
+    return ShareDifference(a, b, value, interval, p, len(pairs), only_a, only_b)
+
+
+def _normal_p(value: float, interval: tuple[float, float]) -> float:
+    # The half of the interval on the side of zero: it is what keeps zero out of the interval or in it.
+    half = value - interval[0] if value > 0 else interval[1] - value
+    return math.erfc(Z * abs(value) / half / math.sqrt(2)) if half else 1.0
 
 
 def _share(cells: dict[tuple[bool, bool], float], side: int, count: int, effective: float) -> Estimate:

@@ -64,11 +64,17 @@ def test_intervals_cover() -> None:
 
 
 def test_weights_count() -> None:
-    """A pair that was sampled with a tenth of the probability stands for ten; McNemar's test looks at the pairs."""
+    """A pair that was sampled with a tenth of the probability stands for ten, in the interval and in p."""
     pairs = [(False, True), (True, False), (False, False), (True, True)]
     difference = paired_difference(pairs, [0.1, 1.0, 1.0, 1.0])
     assert (difference.a.value, difference.b.value) == pytest.approx((2 / 13, 11 / 13))
-    assert difference.p == 1.0
+    assert difference.p > 0.05
+    assert not difference.certain
+    # B is worse among what is always sampled, and better among the rest, of which a twentieth is.
+    pairs = [(False, True)] * 60 + [(True, False)] * 3
+    opposed = paired_difference([*pairs, *[(False, False)] * 300], [1.0] * 60 + [0.05] * 303)
+    assert not opposed.certain
+    assert opposed.p > 0.05
     with pytest.raises(ValueError, match="at least one pair"):
         paired_difference([], [])
 
