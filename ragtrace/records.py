@@ -143,8 +143,9 @@ class Trace:
 
     @property
     def context(self) -> object:
-        """The documents, else whether the request was observed: of a row of a data set nothing is known."""
-        return self.documents or bool(self.facts.name)
+        """The documents, else whether it is known that there were none: the request was observed, or nothing was found.
+        Of a row of a data set without chunks nothing is known."""
+        return self.documents or bool(self.facts.name or self.facts.retrievals)
 
     @property
     def chunks(self) -> tuple[Document, ...]:

@@ -112,6 +112,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         names = ", ".join(fields)[:300]
         raise ValueError(f"the row has neither query nor contexts nor answer; its columns are {names or 'none'}")
     id = _id(values.get("id"))
+    searched = values.get("contexts") == []  # says that nothing was found; without the field nothing is known
     model = None if values.get("model") is None else str(values["model"])
     trace = Trace(
         trace_id=number,
@@ -121,7 +122,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
-        facts=Facts(model=model, steps=_steps(values)),
+        facts=Facts(model=model, steps=_steps(values), retrievals=int(searched)),
     )
     id = number if id is None else id
     return Row(id, trace, model or "", _number(values, "duration"), _number(values, "cost"))

@@ -45,11 +45,13 @@ _WITHOUT_CACHE = ("input_tokens", "inputTokens")
 """Anthropic and Bedrock count cached tokens apart: the convention's number of input tokens holds them all."""
 _APART_FROM_PROMPT = ("cache_read_input_tokens", "cache_creation_input_tokens", "cache_write_input_tokens")
 """Beside OpenAI's `prompt_tokens` and without OpenAI's details, these are Bedrock's numbers, which it counts apart."""
-_WITHOUT_THOUGHTS = ("candidates_token_count", "candidatesTokenCount")
-"""Gemini counts its thoughts apart from the tokens of its candidates."""
+_GEMINI = ("thoughts_token_count", "thoughtsTokenCount", "candidates_token_count", "candidatesTokenCount")
+"""Gemini counts its thoughts apart from the tokens of its candidates, of which it may have none; xAI does, too."""
+_OF_TOOLS = ("tool_use_prompt_token_count", "toolUsePromptTokenCount")
 _INPUT_DETAILS = {
     "cached_tokens": semconv.CACHE_READ_TOKENS, "cache_read": semconv.CACHE_READ_TOKENS,
     "cache_creation": semconv.CACHE_WRITE_TOKENS, "cache_write_tokens": semconv.CACHE_WRITE_TOKENS,
+    "ephemeral_5m_input_tokens": semconv.CACHE_WRITE_TOKENS, "ephemeral_1h_input_tokens": semconv.CACHE_WRITE_TOKENS,
     "audio_tokens": semconv.AUDIO_INPUT_TOKENS, "audio": semconv.AUDIO_INPUT_TOKENS,
 }  # fmt: skip
 _OUTPUT_DETAILS = {
@@ -73,7 +75,7 @@ _TOKEN_PLACES = (
     "results",
 )  # fmt: skip
 _COUNTED = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-_FIELD_NAMES = frozenset((*_COUNTED, *_WITHOUT_CACHE, *_DETAILS, *_TOKEN_PLACES))
+_FIELD_NAMES = frozenset((*_COUNTED, *_WITHOUT_CACHE, *_OF_TOOLS, *_DETAILS, *_TOKEN_PLACES))
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "completionReason")
 _REASON_PLACES = (
     "choices", "candidates", "results", "generations", "outputs", "completions", "messageStop", "delta",
@@ -136,21 +138,21 @@ def _own_counts(fields: Mapping[str, Any]) -> Counts:
     if uncached is not None and semconv.INPUT_TOKENS not in counts:
         cached = counts.get(semconv.CACHE_READ_TOKENS, 0) + counts.get(semconv.CACHE_WRITE_TOKENS, 0)
         counts[semconv.INPUT_TOKENS] = uncached + cached
-    if semconv.OUTPUT_TOKENS in counts and any(numbers.get(name) is not None for name in _WITHOUT_THOUGHTS):
-        counts[semconv.OUTPUT_TOKENS] += counts.get(semconv.REASONING_TOKENS, 0)
     for group in numbers:
         if group in _DETAILS and fields[group] is not None:
             _read_details(fields[group], _DETAILS[group], counts)
     _add_cached_tokens(fields, counts)
+    _add_thoughts(numbers, counts)
     return counts
 
 
 def _read_details(group: Any, kinds: Mapping[str, str], counts: Counts) -> None:
     details = _by_modality(group) or _fields(group, frozenset(kinds))
-    for name, kind in kinds.items():
-        value = _number(details.get(name))
-        if value is not None:
-            counts[kind] = value
+    found: Counts = {}
+    for name, kind in kinds.items():  # LangChain has Anthropic's writes by their duration, and 0 for the sum
+        if (value := _number(details.get(name))) is not None:
+            found[kind] = found.get(kind, 0) + value
+    counts.update(found)
 
 
 def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
@@ -164,6 +166,17 @@ def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:
     total = counts.get(semconv.OI_TOKENS_TOTAL)
     if apart or read < cached or total == read + counts.get(semconv.OUTPUT_TOKENS, 0) + cached:
         counts[semconv.INPUT_TOKENS] = read + cached
+
+
+def _add_thoughts(numbers: Mapping[str, int | None], counts: Counts) -> None:
+    """Adds the tokens of thoughts to the output's, and those of tools' results to the input's, where they are apart."""
+    thoughts, output = counts.get(semconv.REASONING_TOKENS, 0), counts.get(semconv.OUTPUT_TOKENS, 0)
+    of_tools = next((value for name in _OF_TOOLS if (value := numbers.get(name))), 0)
+    if of_tools and semconv.INPUT_TOKENS in counts:
+        counts[semconv.INPUT_TOKENS] += of_tools
+    apart = counts.get(semconv.OI_TOKENS_TOTAL) == counts.get(semconv.INPUT_TOKENS, 0) + output + thoughts
+    if thoughts and (apart or any(name in numbers for name in _GEMINI)):
+        counts[semconv.OUTPUT_TOKENS] = output + thoughts
 
 
 def _by_modality(details: Any) -> dict[str, Any]:

@@ -101,6 +101,8 @@ def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, Mode
             names = [call.attributes.get(name) for name in (semconv.REQUEST_MODEL, semconv.RESPONSE_MODEL)]
             model = sanitizer.text(names[0] or "", MAX_NAME)
             of_call = usage_of(names, *counts)
+            if not counts[0]:  # unknown, and not free
+                of_call = of_call._replace(cost=None)
             usage[model] = usage[model].plus(of_call) if model in usage else of_call
     return usage
 

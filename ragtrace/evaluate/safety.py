@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ragtrace.evaluate.models.language_id import foreign_language
+from ragtrace.evaluate.models.language_id import foreign_answer
 from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
@@ -19,20 +19,18 @@ _BY_MODEL: dict[str, Any] = {"needs": {"answer"}, "direction": "lower", "method"
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
-    """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer. None of an answer
-    in a language that the embedded classifier does not know."""
+    """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer."""
     from ragtrace.evaluate.models import external
     from ragtrace.evaluate.models.toxicity import toxicity as embedded
 
-    if not model and foreign_language(answer) is not None:
-        return ()
     spans = prose(answer, _SENTENCES)
     texts = [answer[s.start : s.end] for s in spans]
     return tuple(zip(spans, external.toxicity(texts, model) if model else embedded(texts), strict=True))
 
 
 def _worst(check: Evaluator, label: str, trace: Trace, model: str) -> Score | None:
-    sentences = _sentences(trace.answer, model)
+    is_foreign = not model and foreign_answer(trace.answer, trace.query) is not None
+    sentences = () if is_foreign else _sentences(trace.answer, model)
     if not sentences:
         return None
     span, probabilities = max(sentences, key=lambda f: f[1][label])

@@ -50,6 +50,12 @@ def foreign_language(text: str) -> str | None:
     return language if language != "en" and probability >= SURE else None
 
 
+def foreign_answer(answer: str, question: str) -> str | None:
+    """The same for an answer; one from which nothing certain can be told has the language of its question."""
+    own = identify(answer)
+    return foreign_language(answer) if own is not None and own[1] >= SURE else foreign_question(question)
+
+
 def foreign_question(text: str) -> str | None:
     """The same for a question, which is short: "May I pour spirits?" is taken for French, but has words of English."""
     words = text.lower().split()
