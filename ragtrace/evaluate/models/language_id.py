@@ -15,6 +15,8 @@ _MAX_CHARS = 2_000
 _MIN_LETTERS = 12
 SURE = 0.6
 """Probability from which a language is certain."""
+_SHORT, _HARDLY = 40, 0.1
+"""Characters of a short answer, and the probability below which a text is hardly in a language."""
 _IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
@@ -51,9 +53,11 @@ def foreign_language(text: str) -> str | None:
 
 
 def foreign_answer(answer: str, question: str) -> str | None:
-    """The same for an answer; one from which nothing certain can be told has the language of its question."""
-    own = identify(answer)
-    return foreign_language(answer) if own is not None and own[1] >= SURE else foreign_question(question)
+    """The language of an answer that is hardly English. A short one is read with its question: "Shut up, you moron." by
+    itself is taken for Esperanto."""
+    languages = likely(answer if len(answer) > _SHORT else f"{question} {answer}")
+    first = next(iter(languages), "en")
+    return first if first != "en" and languages.get("en", 0.0) < _HARDLY else None
 
 
 def foreign_question(text: str) -> str | None:
