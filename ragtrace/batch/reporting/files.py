@@ -12,11 +12,11 @@ from typing import Any
 
 from ragtrace.base.private_file import create_private
 from ragtrace.batch.reporting.analysis import Analysis, analyse
-from ragtrace.batch.reporting.formats import json_value
 from ragtrace.batch.reporting.parquet import write_parquet
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence, Score
+from ragtrace.text.sanitizer import finite
 
 JSON_NAME, PARQUET_NAME = "results.json", "results.parquet"
 _FORMAT = "ragtrace-run"
@@ -99,16 +99,14 @@ def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
         "parquet": {"file": PARQUET_NAME, "sha256": digest},
         "results": [result_as_dict(row) for row in run.results],
     }
-    value: dict[str, Any] = json_value(document)
+    value: dict[str, Any] = finite(document)
     return value
 
 
 def result_as_dict(row: Result) -> dict[str, Any]:
     """A row as JSON can hold it; `result_from_dict` reads it."""
     values = {f.name: getattr(row, f.name) for f in fields(Result)}
-    result: dict[str, Any] = json_value(
-        {**values, "scores": {name: sparse(score) for name, score in row.scores.items()}}
-    )
+    result: dict[str, Any] = finite({**values, "scores": {name: sparse(score) for name, score in row.scores.items()}})
     return result
 
 
@@ -120,7 +118,7 @@ def result_from_dict(row: Mapping[str, Any]) -> Result:
 
 def metric_as_dict(metric: Metric) -> dict[str, Any]:
     """A metric as JSON can hold it; `metric_from_dict` reads it."""
-    values: dict[str, Any] = json_value(asdict(metric))
+    values: dict[str, Any] = finite(asdict(metric))
     return values
 
 

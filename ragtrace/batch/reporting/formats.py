@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 NONE = "\N{EN DASH}"
 """Stands for a figure that does not exist."""
@@ -62,15 +60,3 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), columns: i
 
 def _paragraph(head: Sequence[str], row: Sequence[str]) -> list[str]:
     return [row[0], *(f"  {name}: {cell}" for name, cell in zip(head[1:], row[1:], strict=True))]
-
-
-def json_value(value: Any) -> Any:
-    """The value as JSON can hold it: infinite numbers and NaN, which JSON lacks, become their names; `float` reads
-    them."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_value(item) for item in value]
-    return value

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ragtrace.base.terminal import fitted
-from ragtrace.batch.reporting.formats import NONE, json_value, moment, table
+from ragtrace.batch.reporting.formats import NONE, moment, table
 from ragtrace.batch.reporting.live import LEAST, AppReport, EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
+from ragtrace.text.sanitizer import finite
 
 _HEAD = (
     "evaluator", "evaluated", "effective", "coverage", "pass rate (95 %)", "before", "score (95 %)", "score before"
@@ -53,7 +54,7 @@ def _lowest(rows: Sequence[EvaluatorRow]) -> str:
 
 def as_json(report: LiveReport) -> str:
     """The report as a JSON object."""
-    return json.dumps(json_value(asdict(report)), indent=1, allow_nan=False)
+    return json.dumps(finite(asdict(report)), indent=1, allow_nan=False)
 
 
 def notes(report: LiveReport) -> list[str]:
