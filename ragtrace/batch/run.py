@@ -23,7 +23,7 @@ from ragtrace.batch.checkpoint import Checkpoint, run_id
 from ragtrace.batch.columns import notes
 from ragtrace.batch.reporting.perturb import perturbed
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Result, metric_of
-from ragtrace.batch.selection import needs_judge, suitable
+from ragtrace.batch.selection import suitable
 from ragtrace.batch.table import RunFigures
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
@@ -112,7 +112,7 @@ def evaluate(
     parallel = count > 1 and (len(head) == _HEAD or plan.jobs > 1)
     target = out if isinstance(out, Path) else None
     with ExitStack() as stack:
-        if needs_judge(checks):
+        if any(check.asks_judge for check in checks):
             settings = prepare_judge(settings, target, parallel, stack)
         checkpoint = None if target is None else _checkpoint(plan, names, settings, target)
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ragtrace import plugins
 from ragtrace.base.rows import Row
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import Evaluator
 from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import INPUTS, has_input
 
@@ -30,18 +29,13 @@ def parse_names(text: str) -> list[str]:
         if name == "default":
             names.extend(DEFAULT_SUITE)
         elif name == "local":
-            names.extend(_local())
+            local = (each for each in plugins.builtin_names() if each not in plugins.LANGUAGE_MODEL)
+            names.extend(each for each in local if not plugins.load(each).asks_judge)
         elif name:
             names.append(name)
     if not names:
         raise SettingError("the list of evaluators is empty: use names, `default`, `local` or `auto`")
     return list(dict.fromkeys(names))
-
-
-def _local() -> Iterable[str]:
-    for name in plugins.builtin_names():
-        if name not in plugins.LANGUAGE_MODEL and not plugins.load(name).asks_judge:
-            yield name
 
 
 def suitable(rows: Sequence[Row]) -> list[str]:
@@ -54,8 +48,3 @@ def suitable(rows: Sequence[Row]) -> list[str]:
     if importlib.util.find_spec("nltk") is None:
         names = [name for name in names if not name.startswith(("bleu", "rouge"))]
     return names
-
-
-def needs_judge(checks: Sequence[Evaluator]) -> bool:
-    """Whether one of the evaluators asks the judge."""
-    return any(check.asks_judge for check in checks)

@@ -17,7 +17,7 @@ from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score
 from ragtrace.batch.checkpoint import Checkpoint
 from ragtrace.batch.rescore.ray_cluster import RayCluster, RayJob, RaySource, evaluate_on_ray, task_size
 from ragtrace.batch.run import prepare_judge, resumed_batches
-from ragtrace.batch.selection import needs_judge, parse_names
+from ragtrace.batch.selection import parse_names
 from ragtrace.batch.table import RunFigures
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, under
@@ -45,7 +45,7 @@ class RescoreSuite:
     @property
     def asks_judge(self) -> bool:
         """Whether one of the evaluators asks the judge."""
-        return needs_judge(self.checks)
+        return any(check.asks_judge for check in self.checks)
 
     def subset(self, names: Collection[str]) -> RescoreSuite:
         """The same with the evaluators of these names alone."""
