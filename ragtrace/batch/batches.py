@@ -53,7 +53,7 @@ class Workers:
     def __init__(self, names: Sequence[str], settings: Settings, processes: int, stack: ExitStack) -> None:
         """`processes` is 0 to evaluate in this process."""
         self._names, self._settings = tuple(names), settings
-        self._checks = _load(self._names, settings)
+        self._checks = plugins.load_all(self._names, settings)
         self.ahead = _AHEAD * processes
         """Batches that may wait for their turn or their results."""
         self._pool: ProcessPoolExecutor | None = None
@@ -111,12 +111,8 @@ def _scored(batch: Sequence[Item], result: Future[Scores]) -> ScoredBatch:
     return ScoredBatch([ScoredRow(item, next(scores)) if isinstance(item, Row) else item for item in batch], seconds)
 
 
-def _load(names: Sequence[str], settings: Settings) -> list[Evaluator]:
-    return plugins.load_all(names, settings)
-
-
 def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Item]) -> Scores:
-    return score_items(_load(names, settings), batch)
+    return score_items(plugins.load_all(names, settings), batch)
 
 
 def score_items(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
@@ -124,18 +120,15 @@ def score_items(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
     room in the budget as long as other questions are open."""
     from ragtrace.evaluate.judge import deadline
 
-    with deadline(math.inf):
-        return _scores(checks, batch)
-
-
-def _scores(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
     items = [item for item in batch if isinstance(item, Row)]
     rows: list[dict[str, Score]] = [{} for _ in items]
     seconds = {}
     for check in checks:
         start = time.monotonic()
         indexes = [i for i, item in enumerate(items) if item.evaluators is None or check.name in item.evaluators]
-        for i, scores in zip(indexes, run(check, [items[i].trace for i in indexes]), strict=True):
+        with deadline(math.inf):
+            results = run(check, [items[i].trace for i in indexes])
+        for i, scores in zip(indexes, results, strict=True):
             rows[i].update((score.name, score) for score in scores)
         seconds[check.name] = time.monotonic() - start
     return rows, seconds
