@@ -76,7 +76,11 @@ class Checkpoint:
 
 
 def run_id(path: Path, settings: Any) -> str:
-    """Identifies a run by its input file and by everything else that decides its results."""
-    stat = path.stat()
+    """Identifies a run by its input file and by everything else that decides its results. Raises DataError for a file
+    that cannot be read."""
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
     parts = (str(path.resolve()), stat.st_size, stat.st_mtime_ns, settings)
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

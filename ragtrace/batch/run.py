@@ -200,11 +200,8 @@ def open_output(target: Path) -> IO[str]:
 
 
 def _checkpoint(plan: Plan, names: Sequence[str], settings: Settings, target: Path) -> Checkpoint:
-    evaluator_settings = for_evaluators(settings)
-    try:
-        run = run_id(plan.path, (names, sorted(plan.columns.items()), plan.perturb, evaluator_settings, __version__))
-    except OSError as error:
-        raise DataError(f"{plan.path} cannot be read: {error}") from error
+    parts = (names, sorted(plan.columns.items()), plan.perturb, for_evaluators(settings), __version__)
+    run = run_id(plan.path, parts)
     return Checkpoint(target.with_name(target.name + ".part"), run, fresh=plan.fresh)
 
 

@@ -19,7 +19,6 @@ from ragtrace.batch.reporting.files import sparse
 from ragtrace.batch.rescore.job import RescoreSuite
 from ragtrace.batch.rescore.score_table import ScoreTable, is_parquet, score_lines
 from ragtrace.batch.run import as_dict, judge_store_of, open_output, unfinished
-from ragtrace.errors import DataError
 from ragtrace.settings import for_evaluators
 
 
@@ -41,10 +40,7 @@ class ResultFile:
             return
         versions = [(check.name, check.version) for check in suite.checks]
         ids = hashlib.sha256("\n".join(row.id for row in rows).encode()).hexdigest()
-        try:
-            run = run_id(source, (suite.names, versions, ids, for_evaluators(suite.settings), __version__))
-        except OSError as error:
-            raise DataError(f"{source} cannot be read: {error}") from error
+        run = run_id(source, (suite.names, versions, ids, for_evaluators(suite.settings), __version__))
         if is_parquet(target):
             self._table = self._stack.enter_context(ScoreTable(target))
         else:
