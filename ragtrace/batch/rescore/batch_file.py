@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ragtrace.base.private_file import create_private
 from ragtrace.errors import SettingError
@@ -167,15 +168,10 @@ class BatchFile:
             rows = self._database.execute(query).fetchall()
         return [SentBatch(number, _reservation(text), file or "", batch or "") for number, text, file, batch in rows]
 
-    def note_file(self, number: int, file: str) -> None:
-        """Keeps the provider's id of the file of a batch."""
+    def note(self, number: int, what: Literal["file", "batch"], id: str) -> None:
+        """Keeps the provider's id of a batch or of its file."""
         with self.transaction() as database:
-            database.execute("UPDATE batches SET file = ? WHERE number = ?", (file, number))
-
-    def note_batch(self, number: int, batch: str) -> None:
-        """Keeps the provider's id of a batch."""
-        with self.transaction() as database:
-            database.execute("UPDATE batches SET batch = ? WHERE number = ?", (batch, number))
+            database.execute(f"UPDATE batches SET {what} = ? WHERE number = ?", (id, number))
 
     def end(self, number: int, replies: Sequence[tuple[str, SavedReply]]) -> None:
         """Keeps the replies to the requests with these ids; the batch has ended. Ids that it does not have are

@@ -160,14 +160,14 @@ class BatchJudge(Judge):
         try:
             if not file:
                 file = self._api.upload(b"".join(map(_line, requests)))
-                self._file.note_file(batch.number, file)
+                self._file.note(batch.number, "file", file)
             id = id or self._api.start(file)
         except BatchApiError as error:
             if error.is_refused:
                 self._settle_batch(batch, 0)
                 self._file.withdraw(batch.number)
             raise
-        self._file.note_batch(batch.number, id)
+        self._file.note(batch.number, "batch", id)
         self._say(
             f"batch {id} with {len(requests):,} questions was sent; it may take up to 24 hours. After Ctrl-C or a kill "
             "the same command goes on with it"
