@@ -97,8 +97,8 @@ class BatchJudge(Judge):
         """The usage with its cost; a reply that does not say it, or says what cannot be, has used the most."""
         if usage == Usage():
             return Usage(cost=self._batch_nano(most) / NANO)
-        tokens = (plausible(usage.input_tokens, most.input_tokens), plausible(usage.output_tokens, most.output_tokens))
-        return Usage(*tokens, self._batch_nano(Usage(*tokens)) / NANO)
+        usage = plausible(usage, most)
+        return replace(usage, cost=self._batch_nano(usage) / NANO)
 
     def send(self) -> int:
         """Sends all collected questions, waits until their batches have ended, and returns their number. Raises

@@ -268,9 +268,7 @@ class Judge:
         if usage == Usage():
             self.store.settle(reserved, reserved.nano)
             return Usage(cost=reserved.nano / NANO)
-        usage = Usage(
-            plausible(usage.input_tokens, most.input_tokens), plausible(usage.output_tokens, most.output_tokens)
-        )
+        usage = plausible(usage, most)
         nano = self._nano(usage)
         self.store.settle(reserved, nano)
         return replace(usage, cost=nano / NANO)

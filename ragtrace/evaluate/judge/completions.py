@@ -35,9 +35,10 @@ class NoReplyError(Exception):
     """The server's answer is no chat completion."""
 
 
-def plausible(count: int, most: int) -> int:
-    """A number of tokens as the server says it; the greatest possible one where that cannot be."""
-    return count if 0 <= count <= most else most
+def plausible(usage: Usage, most: Usage) -> Usage:
+    """The tokens as the server says them; the most possible ones where a number cannot be."""
+    pairs = ((usage.input_tokens, most.input_tokens), (usage.output_tokens, most.output_tokens))
+    return Usage(*(count if 0 <= count <= limit else limit for count, limit in pairs))
 
 
 def read_reply(response: Any) -> Completion:
