@@ -319,12 +319,10 @@ def _selection(options: argparse.Namespace) -> LogSelection:
     return LogSelection(since, until, options.app)
 
 
-@contextlib.contextmanager
-def _progress(logs: int) -> Iterator[Callable[[int], None] | None]:
+def _progress(logs: int) -> AbstractContextManager[Callable[[int], None] | None]:
     from ragtrace.batch.reporting.progress import progress_bar
 
-    with progress_bar(lambda: logs, "logs") as progress:
-        yield progress
+    return progress_bar(lambda: logs, "logs")
 
 
 def _conclude(
@@ -343,12 +341,9 @@ def _conclude(
         again = "; the same command tries them again" if verb == "stored" else ""
         say(f"{outcome.failed:,} evaluations failed{again}")
     names = [name.strip() for name in options.evaluators.split(",")]
-    empty = outcome.figures.without_value(_required(outcome, names))
+    # Evaluators that were named themselves: those of `default` and `local` may suit no log.
+    required = [name for name in outcome.figures.figures if any(each.rpartition(":")[2] == name for each in names)]
+    empty = outcome.figures.without_value(required)
     for line in empty:
         say(line)
     return 1 if unreadable or empty else 0
-
-
-def _required(outcome: RescoreOutcome, names: Sequence[str]) -> list[str]:
-    """The evaluators that were named themselves: those of `default` and `local` may suit no log."""
-    return [name for name in outcome.figures.figures if any(each.rpartition(":")[2] == name for each in names)]
