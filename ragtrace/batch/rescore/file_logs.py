@@ -6,9 +6,9 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ragtrace import sampling, semconv
 from ragtrace.base.readers import Record, records
@@ -76,22 +76,16 @@ def read_file_logs(path: Path, selection: LogSelection, head_sample: float = 1.0
 
 def _values(path: Path) -> Iterator[Record]:
     """The objects of the file with the numbers of their lines. A file that is one object over several lines has one."""
-    whole = _whole_object(path)
-    return records(path) if whole is None else iter([(1, whole)])
-
-
-def _whole_object(path: Path) -> dict[str, Any] | None:
     if path.is_dir():
         raise DataError(f"{path} is a folder: give a file of spans")
     first = next((record for _, record in records(path)), None)
-    if not isinstance(first, ValueError):
-        return None
-    content = path.read_bytes()
-    try:
-        value = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    if isinstance(first, ValueError):
+        content = path.read_bytes()
+        with suppress(ValueError, RecursionError):
+            value = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+            if isinstance(value, dict):
+                return iter([(1, value)])
+    return records(path)
 
 
 def _trace_of(request: RequestSpans, head: sampling.Sampler, has_all: bool) -> Trace:
