@@ -8,9 +8,9 @@ import pickle
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from types import TracebackType
 from typing import Any
 
 from ragtrace import plugins
@@ -51,7 +51,7 @@ def logs_source(rows: Sequence[Row]) -> RaySource:
 
 
 @dataclass(frozen=True, slots=True)
-class RayCluster:
+class RayCluster(AbstractContextManager["RayCluster"]):
     """A cluster that this process is connected to; a context manager that leaves it."""
 
     workers: int
@@ -60,10 +60,7 @@ class RayCluster:
     """That each of them reserves."""
     machines: int
 
-    def __enter__(self) -> RayCluster:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         import ray
 
         ray.shutdown()
@@ -206,14 +203,10 @@ class RescoreActor:
         while batch := list(islice(items, BATCH)):
             rows, used = score_items(self._checks, batch)
             scores = iter(rows)
-            for item in batch:
-                lines.append(ScoredRow(_bare(item), next(scores)) if isinstance(item, Row) else item)
+            bare = [replace(one, trace=without_texts(one.trace)) if isinstance(one, Row) else one for one in batch]
+            lines += [ScoredRow(one, next(scores)) if isinstance(one, Row) else one for one in bare]
             seconds = {name: seconds[name] + used[name] for name in seconds}
         return ScoredBatch(lines, seconds)
-
-
-def _bare(row: Row) -> Row:
-    return replace(row, trace=without_texts(row.trace))
 
 
 def _as_they_are(task: Sequence[Any], _: Sequence[Evaluator]) -> Sequence[Item]:

@@ -6,9 +6,8 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from ragtrace._version import __version__
@@ -22,7 +21,7 @@ from ragtrace.batch.run import as_dict, judge_store_of, open_output, unfinished
 from ragtrace.settings import for_evaluators
 
 
-class ResultFile:
+class ResultFile(AbstractContextManager["ResultFile"]):
     """Writes one line for each request, or as Parquet one for each score, in their order; a context manager.
 
     With a file as target the lines that are done are in `TARGET.part`, where the same call after a kill goes on, and
@@ -47,10 +46,7 @@ class ResultFile:
             self._stream = self._stack.enter_context(open_output(target))
         self.checkpoint = Checkpoint(target.with_name(f"{target.name}.part"), run)
 
-    def __enter__(self) -> ResultFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         if self.checkpoint is not None:
             self.checkpoint.close(remove=False)

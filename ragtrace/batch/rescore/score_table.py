@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ def is_parquet(path: Path) -> bool:
     return True
 
 
-class ScoreTable:
+class ScoreTable(AbstractContextManager["ScoreTable"]):
     """Writes lines to a file of Parquet, which has its name when all are written; a context manager."""
 
     def __init__(self, target: Path) -> None:
@@ -64,9 +64,6 @@ class ScoreTable:
             raise DataError(f"{target} cannot be written: {error}") from error
         self._writer = pyarrow.parquet.ParquetWriter(unfinished(target), self._schema, compression="zstd")
         self._lines: list[Mapping[str, Any]] = []
-
-    def __enter__(self) -> ScoreTable:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._writer.close()
