@@ -83,11 +83,14 @@ def version_changes(
         metrics = [_metric(connection, evaluator, version) for version in versions]
     if not pairs:
         raise DataError(f"{store.name} has no log that {evaluator} scored in both versions, {a} and {b}")
+    of_version = ([(pair, pair.a) for pair in pairs], [(pair, pair.b) for pair in pairs])
     runs = [
         EvaluationRun(
-            tuple(_result(pair, score) for pair, score in side), {evaluator: metric}, Info(f"version {version}")
+            tuple(Result(str(pair.trace), "", "", scores={evaluator: score}) for pair, score in side),
+            {evaluator: metric},
+            Info(f"version {version}"),
         )
-        for side, metric, version in zip(_sides(pairs), metrics, versions, strict=True)
+        for side, metric, version in zip(of_version, metrics, versions, strict=True)
     ]
     sides = [
         Side(f"version {version}", selection.since, selection.until, selection.app, evaluator_version=version)
@@ -130,14 +133,6 @@ def _metric(connection: Connection, evaluator: str, version: str) -> Metric:
     where = (evaluators.c.name == evaluator) & (evaluators.c.version == version)
     row = connection.execute(select(evaluators).where(where)).mappings().one()
     return Metric(evaluator, row["direction"], row["threshold"], method=row["method"], version=version)
-
-
-def _sides(pairs: Sequence[_LogPair]) -> list[list[tuple[_LogPair, Score]]]:
-    return [[(pair, pair.a) for pair in pairs], [(pair, pair.b) for pair in pairs]]
-
-
-def _result(pair: _LogPair, score: Score) -> Result:
-    return Result(str(pair.trace), query="", answer="", scores={score.name: score})
 
 
 def _examples(pairs: Sequence[_LogPair]) -> list[str]:
