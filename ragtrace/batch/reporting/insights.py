@@ -55,7 +55,8 @@ def _ranked_models(summaries: Sequence[Summary], primary: Metric) -> list[Insigh
         return []
     best, second, last = ranked[0], ranked[1], ranked[-1]
     caution = ""
-    if best.interval and second.interval and _overlap(best.interval, second.interval):
+    both = (best.interval, second.interval) if best.interval and second.interval else None
+    if both and max(low for low, _ in both) <= min(high for _, high in both):
         mean = mean_with_interval(second.mean, second.interval)
         caution = f"; its interval overlaps that of {model_name(second.model)} ({mean})"
 
@@ -64,10 +65,6 @@ def _ranked_models(summaries: Sequence[Summary], primary: Metric) -> list[Insigh
         return Insight(kind, text, s.model, "", primary.name, s.mean)
 
     return [insight("best_model", "best", best, caution), insight("worst_model", "worst", last, "")]
-
-
-def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def _extremes(

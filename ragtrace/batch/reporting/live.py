@@ -254,13 +254,10 @@ class _History:
             if score.error is None and score.label != NOT_APPLICABLE:
                 self._covered += 1.0 / score.sampling_probability
         if score.error is None and score.label in ("pass", "fail"):
-            self._add_verdict(entry.time, score, inside)
-
-    def _add_verdict(self, time: float, score: Score, inside: bool) -> None:
-        self._fails[score.version][inside].add(float(score.label == "fail"), score.sampling_probability)
-        if inside:
-            step = int(time // self._width)
-            self._steps.setdefault(step, Sums()).add(float(score.label == "pass"), score.sampling_probability)
+            self._fails[score.version][inside].add(float(score.label == "fail"), score.sampling_probability)
+            if inside:
+                sums = self._steps.setdefault(int(entry.time // self._width), Sums())
+                sums.add(float(score.label == "pass"), score.sampling_probability)
 
     def row(self, app: str, evaluator: str, requests: float) -> EvaluatorRow:
         pairs = [pair for pair in self._fails.values() if pair[0].count and pair[1].count]

@@ -39,7 +39,8 @@ def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tr
     Keeps numbers, URLs, addresses, words with digits, hyphens or capitals, words of fewer than four letters and words
     of negation as they are. A typing error may make another word ("form" for "from").
     """
-    words = [m for m in _WORD.finditer(row.query) if _may_change(m.group(1))]
+    candidates = [m for m in _WORD.finditer(row.query) if m[1].islower() and len(m[1]) >= _SHORTEST]
+    words = [m for m in candidates if m[1] not in _PROTECTED]
     if not words:
         return None
     letters = sum(len(m.group(1)) for m in words)
@@ -49,10 +50,6 @@ def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tr
         start, end = match.span(1)
         query = query[:start] + _misspell(match.group(1), rng) + query[end:]
     return replace(row, query=query)
-
-
-def _may_change(word: str) -> bool:
-    return word.islower() and len(word) >= _SHORTEST and word not in _PROTECTED
 
 
 def _misspell(word: str, rng: random.Random) -> str:

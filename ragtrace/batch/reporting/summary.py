@@ -100,7 +100,13 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result]) -> Summary:
     tally = ScoreTally()
     for score in scores:
         tally.add(score)
-    counts = _counts(tally)
+    counts = VerdictCounts(
+        passed=tally.verdicts[PASS],
+        failed=tally.verdicts[FAIL],
+        retrieval_failures=tally.failures["retrieval"],
+        generation_failures=tally.failures["generation"],
+        parse_failures=tally.errors[PARSE_FAILURE],
+    )
     verdicts = counts.passed + counts.failed
     usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
     quantiles = intervals.quantiles(values, QUANTILES) if values else ()
@@ -121,16 +127,6 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result]) -> Summary:
         refusals=tally.verdicts[_REFUSAL],
         errors={reason: n for reason, n in tally.errors.most_common() if reason != PARSE_FAILURE},
         cost=tally.cost,
-    )
-
-
-def _counts(tally: ScoreTally) -> VerdictCounts:
-    return VerdictCounts(
-        passed=tally.verdicts[PASS],
-        failed=tally.verdicts[FAIL],
-        retrieval_failures=tally.failures["retrieval"],
-        generation_failures=tally.failures["generation"],
-        parse_failures=tally.errors[PARSE_FAILURE],
     )
 
 
