@@ -41,7 +41,11 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
         hashed.text(_WARM_UP)
         return settings, Sanitizer(_once(hashed.text), identify=identify)
     if mode == "names":
-        return settings, Sanitizer(_once(_names_mask()), identify=identify)
+        require("onnxruntime", "models", "redact = names")
+        from ragtrace.evaluate.models.person_names import mask_names
+
+        mask_names("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
+        return settings, Sanitizer(_once(mask_names), identify=identify)
     if mode in ("", "off"):
         return settings, Sanitizer(identify=identify)
     mask_pii(_WARM_UP)
@@ -90,11 +94,3 @@ def _key(settings: Settings) -> bytes | None:
     if len(text.strip()) < _SHORTEST_KEY:
         raise SettingError(f"the key that redact_key names is too short: give {_SHORTEST_KEY} characters or more")
     return text.strip().encode()
-
-
-def _names_mask() -> Callable[[str], str]:
-    require("onnxruntime", "models", "redact = names")
-    from ragtrace.evaluate.models.person_names import mask_names
-
-    mask_names("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
-    return mask_names

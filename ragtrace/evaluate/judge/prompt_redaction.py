@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings
 from ragtrace.text.redaction import TimeLimited, mask_pii, redaction_function
@@ -26,15 +24,11 @@ def prompt_sanitizer(settings: Settings) -> Sanitizer:
             f"{settings.judge_model!r} reads the texts of requests; set judge_redact to what it may read: pii, names, "
             "off, or module:attribute of a function"
         )
-    return Sanitizer(_mask(mode))
-
-
-def _mask(mode: str) -> Callable[[str], str]:
     if mode in ("pii", "hash"):
-        return mask_pii
+        return Sanitizer(mask_pii)
     if mode == "names":
         from ragtrace.evaluate.models.person_names import mask_names
 
         mask_names("Anna Berg lives at 12 Main Street.")  # raises here, and not at each question, if it cannot run
-        return mask_names
-    return TimeLimited(redaction_function(mode, "judge_redact"))
+        return Sanitizer(mask_names)
+    return Sanitizer(TimeLimited(redaction_function(mode, "judge_redact")))
