@@ -223,15 +223,11 @@ def _checked(constraints: Any) -> list[Constraint]:
 def _met(constraint: Constraint, text: str) -> bool:
     if not isinstance(constraint, str):
         return any(_met(option, text) for option in constraint)
-    if constraint.startswith(_PREFIX):
-        return _matches(constraint.removeprefix(_PREFIX), text[:_MAX_PATTERN_TEXT])
-    return constraint in text
-
-
-def _matches(pattern: str, text: str) -> bool:
+    if not constraint.startswith(_PREFIX):
+        return constraint in text
     # Python's own engine cannot be stopped, and a pattern is somebody's input. This one is compatible, gives other
     # threads their turn, and raises TimeoutError.
     import regex
 
-    match = regex.compile(pattern, regex.VERSION0).search(text, timeout=_PATTERN_SECONDS, concurrent=True)
-    return match is not None
+    pattern = regex.compile(constraint.removeprefix(_PREFIX), regex.VERSION0)
+    return pattern.search(text[:_MAX_PATTERN_TEXT], timeout=_PATTERN_SECONDS, concurrent=True) is not None

