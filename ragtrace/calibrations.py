@@ -36,8 +36,6 @@ from ragtrace.evaluation import Direction, Evaluator
 _log = logging.getLogger(__name__)
 _FORMAT = "ragtrace-calibration"
 SCHEMA = 1
-_EVERY = 2.0
-"""Least seconds between two checks of the disk."""
 _SUFFIX = re.compile(r"\+c\d+\Z")
 
 
@@ -167,10 +165,11 @@ class File:
         self,
         path: str | os.PathLike[str],
         *,
-        every: float = _EVERY,
+        every: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Reads the file. A missing file is empty; raises DataError for an invalid one."""
+        """Reads the file. A missing file is empty; raises DataError for an invalid one. `every` is the least number of
+        seconds between two checks of the disk."""
         self._path = Path(path)
         self._every = every
         self._clock = clock
@@ -194,19 +193,14 @@ class File:
         # child.
         if self._clock() - self._last_check >= self._every:
             self._last_check = self._clock()
-            self._reload()
+            before, self._state = self._state, self._stat()
+            if self._state != before:
+                try:
+                    self._entries = load(self._path)
+                    self._warnings.clear()
+                except DataError as error:
+                    _log.warning("ragtrace: %s; the thresholds do not change", error)
         return self._entries
-
-    def _reload(self) -> None:
-        state = self._stat()
-        if state == self._state:
-            return
-        self._state = state
-        try:
-            self._entries = load(self._path)
-            self._warnings.clear()
-        except DataError as error:
-            _log.warning("ragtrace: %s; the thresholds do not change", error)
 
     def _stat(self) -> _State:
         try:

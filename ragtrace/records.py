@@ -292,8 +292,6 @@ _MAX_WORD = 1_000
 _MAX_LABEL = 64
 """Characters of a label: what is longer is no category and may quote the answer, and a label leaves the process."""
 _MAX_FAILURES = 10
-
-
 _METHODS = frozenset({"code", "model", "judge", "human"})
 _MAX_NUMBER = 10**15
 """The largest place in a text, and the largest number of tokens or dollars: databases and OTLP take no longer ones."""
@@ -310,15 +308,12 @@ def problem_of(score: Score) -> str:
     if not isinstance(score.method, str) or score.method not in _METHODS:
         return f"the score's method is {score.method!r:.100}; use code, model, judge or human"
     for name in ("input_tokens", "output_tokens", "cost"):
-        if not _is_amount(getattr(score, name)):
-            return f"the score's {name} is a {type(getattr(score, name)).__name__}; give a number from 0 to 10^15"
+        amount = getattr(score, name)
+        if not (isinstance(amount, (int, float)) and 0 <= amount <= _MAX_NUMBER):
+            return f"the score's {name} is a {type(amount).__name__}; give a number from 0 to 10^15"
     if isinstance(score.value, (str, bytes)):
         return f"the score's value is a {type(score.value).__name__}; give a number"
     return ""
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and 0 <= value <= _MAX_NUMBER
 
 
 def bounded(score: Score) -> Score:
@@ -361,11 +356,14 @@ def _bounded_evidence(one: Evidence) -> Evidence:
     verdict = _word(one.verdict) if isinstance(one.verdict, str) else None
     if start is None or end is None or verdict is None:
         raise TypeError("the score's evidence has no start, no end, or a verdict that is not a string")
+    probability = None if one.probability is None else float(one.probability)
+    if probability is not None and not math.isfinite(probability):
+        raise ValueError(f"the probability of the score's evidence is {probability}; give a finite number")
     return Evidence(
         start,
         end,
         verdict,
-        None if one.probability is None else _finite("probability", float(one.probability)),
+        probability,
         _word(one.document_id if isinstance(one.document_id, (str, NoneType)) else str(one.document_id)),
         _place("document_rank", one.document_rank),
         _place("document_start", one.document_start),
@@ -378,12 +376,6 @@ def _place(name: str, value: Any) -> int | None:
     if value is None or abs(number := index(value)) <= _MAX_NUMBER:
         return None if value is None else int(number)
     raise ValueError(f"the {name} of the score's evidence is too large")
-
-
-def _finite(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"the {name} of the score's evidence is {value}; give a finite number")
-    return value
 
 
 def _text_of(text: str | None) -> str | None:

@@ -27,17 +27,13 @@ class Keeper:
     """Is called with every `Feedback`; has `flush`, `close` and `undelivered`."""
 
 
-def _nothing(_settings: Settings, _checks: Sequence[Evaluator]) -> None:
-    """A part that keeps nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A product, as the entry point gives it. Importing it loads nothing heavy."""
 
     add_commands: Callable[[Any], None]
     """Adds its commands to the subparsers of `ragtrace`."""
-    keep: Callable[[Settings, Sequence[Evaluator]], Keeper | None] = _nothing
+    keep: Callable[[Settings, Sequence[Evaluator]], Keeper | None] = lambda _settings, _checks: None
     """Opens its keeper for these evaluators; None where the settings ask for none."""
 
 

@@ -107,7 +107,7 @@ def read(
 
 def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | None = None) -> Row:
     """The row of one line. `number` is its id if it has none. Raises ValueError or TypeError with what is wrong."""
-    values = _values(fields, columns or {})
+    values = {field: fields[column] for field, column in _columns(fields, columns or {}).items()}
     if not any(key in values for key in _MAIN):
         names = ", ".join(fields)[:300]
         raise ValueError(f"the row has neither query nor contexts nor answer; its columns are {names or 'none'}")
@@ -126,11 +126,6 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
     )
     id = number if id is None else id
     return Row(id, trace, model or "", _number(values, "duration"), _number(values, "cost"))
-
-
-def _values(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a line by the names of a row's fields."""
-    return {field: fields[column] for field, column in _columns(fields, columns).items()}
 
 
 def _columns(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
