@@ -105,20 +105,15 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Differ
     only_a = sum(pair == (PASS, FAIL) for pair in verdicts)
     only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
     mcnemar = significance.mcnemar_p(only_a, only_b) if verdicts else None
+    presence = [(0.0 if x in (PASS, FAIL) else None, 0.0 if y in (PASS, FAIL) else None) for x, y in labels]
     return Difference(
         metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None, difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
         p=significance.permutation_p(deltas, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
         only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,
-        note="; ".join(_notes(metric, other, both if values else [_presence(pair) for pair in labels])),
+        note="; ".join(_notes(metric, other, both if values else presence)),
     )  # fmt: skip
-
-
-def _presence(pair: tuple[str | None, str | None]) -> tuple[float | None, float | None]:
-    """0.0 for a verdict and None without one."""
-    a, b = (0.0 if label in (PASS, FAIL) else None for label in pair)
-    return a, b
 
 
 def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, float | None]]) -> list[str]:
@@ -163,7 +158,8 @@ def comparison_table(a: EvaluationRun, b: EvaluationRun, columns: int | None = N
         "",
         *table(rows, range(1, len(head) - 1), columns),
         *(f"{d.metric}: {d.note}" for d in comparison.differences if d.note),
-        *(f"{name}: only in {side}" for name, side in _unshared(a, b)),
+        *(f"{name}: only in A" for name in a.metrics if name not in b.metrics),
+        *(f"{name}: only in B" for name in b.metrics if name not in a.metrics),
         "",
         "No metric differs on any row." if largest is None else f"The clearest change: {_change(largest)}.",
         f"p: paired permutation test ({_DRAWS:,} draws), corrected for the {len(changed)} metrics that differ (Holm).",
@@ -192,9 +188,3 @@ def _cells(d: Difference) -> tuple[str, ...]:
 
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
-
-
-def _unshared(a: EvaluationRun, b: EvaluationRun) -> list[tuple[str, str]]:
-    return [(name, "A") for name in a.metrics if name not in b.metrics] + [
-        (name, "B") for name in b.metrics if name not in a.metrics
-    ]
