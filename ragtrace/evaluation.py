@@ -164,7 +164,10 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     indexes = [i for i, trace in enumerate(traces) if check.applies(trace)]
     results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
     for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
-        results[i] = _normalised(check, verdict)
+        try:
+            results[i] = normalise(check, verdict)
+        except BaseException as error:  # noqa: BLE001 a verdict is somebody's object: its methods may raise anything
+            results[i] = normalise(check, error)
     return [[_stamp(check, score) for score in scores] for scores in results]
 
 
@@ -251,13 +254,6 @@ def _retried(check: Evaluator, call: Callable[[], Any]) -> Any:
 def _pause(attempt: int) -> float:
     """Seconds before the next try: doubling, with jitter so that many do not come back at once."""
     return 0.1 * 2.0**attempt * (0.5 + random.random())
-
-
-def _normalised(check: Evaluator, verdict: Any) -> list[Score]:
-    try:
-        return normalise(check, verdict)
-    except BaseException as error:  # noqa: BLE001 a verdict is somebody's object: its methods may raise anything
-        return normalise(check, error)
 
 
 def normalise(check: Evaluator, verdict: Any) -> list[Score]:

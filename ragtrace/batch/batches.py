@@ -83,7 +83,10 @@ def score_batches(
         if not in_order:
             done = wait(waiting, return_when=FIRST_COMPLETED).done
             first = next(future for future in waiting if future in done)
-        return _scored(waiting.pop(first), first)
+        rows, seconds = first.result()
+        scores = iter(rows)
+        lines = [ScoredRow(item, next(scores)) if isinstance(item, Row) else item for item in waiting.pop(first)]
+        return ScoredBatch(lines, seconds)
 
     while batch := list(islice(items, size)):
         waiting[workers.submit(batch)] = batch
@@ -103,12 +106,6 @@ def _end_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, name="ragtrace-parent", daemon=True).start()
-
-
-def _scored(batch: Sequence[Item], result: Future[Scores]) -> ScoredBatch:
-    rows, seconds = result.result()
-    scores = iter(rows)
-    return ScoredBatch([ScoredRow(item, next(scores)) if isinstance(item, Row) else item for item in batch], seconds)
 
 
 def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Item]) -> Scores:
