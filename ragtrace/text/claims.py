@@ -29,8 +29,7 @@ Kind = Literal["claim", "courtesy", "abstention", "question", "lead_in", "code",
 _LEAD_IN = re.compile(r"[:\uff1a]\W*$")
 _COUNTS = re.compile(
     r"\b(?:step|schritt) ?\d+\b|\b\d+ (?:\w+ )?(?:steps?|ways?|things?|options?|items?|points?|reasons?|"
-    r"examples?|tips?|"
-    r"types?|kinds?|parts?)\b",
+    r"examples?|tips?|types?|kinds?|parts?)\b",
     re.I,
 )
 _NUMBERING = re.compile(r"^[\s#*>-]*(?:\(?\d{1,3}[.)]\s*)?")
@@ -44,9 +43,8 @@ _JOINT = re.compile(
 )
 _SURE_VERB = (
     r"\b(?:is|are|was|were|be|been|has|have|had|do|does|did|can|could|will|would|may|might|must|should|shall|cannot"
-    r"|wrote|made|took|went|gave|came|became|began|built|bought|found|got|held|kept|knew|led|left|lost|met|paid|"
-    r"ran|said"
-    r"|saw|sent|sold|spoke|told|thought|won|grew|drew|fell|rose)\b"
+    r"|wrote|made|took|went|gave|came|became|began|built|bought|found|got|held|kept|knew|led|left|lost|met|paid"
+    r"|ran|said|saw|sent|sold|spoke|told|thought|won|grew|drew|fell|rose)\b"
 )
 _VERB = re.compile(rf"{_SURE_VERB}|\b[a-z]{{3,}}(?:ed|es|s|ing)\b")
 _TITLE = re.compile(r"(?:#{1,6} |\*\*[^*]+\*\*:?\W*\Z)")

@@ -41,8 +41,7 @@ _STATES = re.compile(
 )
 _SOURCE = re.compile(
     r"\[\^?\d{1,3}\]:|\W*(?:(?:data |primary )?sources?(?: used)?|references?|citations?|footnotes?|bibliography|"
-    r"further reading|"
-    r"quellen?|fuentes?|fontes?|fonti|bronn?en|bron|出典|来源|参考(?:资料|文献)?)\W*(?:[:\uff1a]|$)",
+    r"further reading|quellen?|fuentes?|fontes?|fonti|bronn?en|bron|出典|来源|参考(?:资料|文献)?)\W*(?:[:\uff1a]|$)",
     re.I,
 )
 _ENTRY = re.compile(r"\W*(?:\[?\d{1,3}[\].)]?|[-*•])?\s*\S")

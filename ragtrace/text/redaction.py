@@ -158,7 +158,10 @@ class TimeLimited:
         self._calls.put(call)
         if not self._wait(call):
             call.is_late = True
-            self._note_late()
+            with self._lock:
+                self._late += 1
+                if self._late >= _LATE:
+                    self._resume = time.monotonic() + self._pause
             raise RedactionTimeoutError
         self._late = 0
         if call.error is not None:
@@ -179,12 +182,6 @@ class TimeLimited:
     def _hangs(self) -> bool:
         running = self._running
         return running is not None and time.monotonic() - running.started > self._seconds
-
-    def _note_late(self) -> None:
-        with self._lock:
-            self._late += 1
-            if self._late >= _LATE:
-                self._resume = time.monotonic() + self._pause
 
     def _work(self) -> None:
         while True:
