@@ -17,7 +17,7 @@ from ragtrace.batch.batches import ScoredRow
 from ragtrace.batch.rescore.stored_logs import LogSelection, is_present
 from ragtrace.batch.run import open_output, unfinished
 from ragtrace.console.chatlogs.schema import in_period, scores, traces
-from ragtrace.errors import DataError, MissingExtraError
+from ragtrace.errors import DataError, package
 from ragtrace.evaluation import Evaluator
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def is_parquet(path: Path) -> bool:
     """Whether a file is to be Parquet, by its name. Raises MissingExtraError where pyarrow is not installed."""
     if path.suffix.lower() != ".parquet":
         return False
-    try:
-        import pyarrow.parquet  # noqa: F401 only checks that it is installed
-    except ImportError:
-        raise MissingExtraError("pyarrow", "eval", f"Writing {path}") from None
+    package("pyarrow.parquet", "eval", f"Writing {path}")
     return True
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import Any
 
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import SettingError, package
 from ragtrace.evaluate.judge.bounded_client import bounded_client
 from ragtrace.settings import Settings
 from ragtrace.settings import prices as model_prices
 
 
 def load() -> Any:
-    if importlib.util.find_spec("litellm") is None:
-        raise MissingExtraError("litellm", "judge", "The judge")
     # Its list of prices comes with the package; nothing is fetched at import.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-
+    litellm = package("litellm", "judge", "The judge")
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     if litellm.client_session is None:

@@ -52,7 +52,8 @@ class SharedBudget:
         self._limits = {"hour": hour, "day": day}
         self._nano = nano_limits(self._limits)
         self._margin, self._retry = margin, retry
-        self._where = _without_password(address)
+        parts = urlsplit(address)
+        self._where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # without the password
         self._script = _connect(address)
         self._key = f"ragtrace:judge-budget:{name or 'judge'}"
         self._lock = threading.Lock()
@@ -169,11 +170,6 @@ def _connect(address: str) -> Any:
     except ValueError as error:
         raise SettingError(f"judge_ledger is not an address that the package redis takes: {error}") from None
     return client.register_script(_SCRIPT.read_text("utf-8"))
-
-
-def _without_password(address: str) -> str:
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _field(window: Window) -> str:

