@@ -27,7 +27,6 @@ class LangChainRetriever(BaseRetriever):
     """Retrieves passages from the corpus, or returns the recorded ones."""
 
     index: Any
-    k: int = PASSAGES
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [
@@ -36,7 +35,7 @@ class LangChainRetriever(BaseRetriever):
                 page_content=d.content,
                 metadata={**d.metadata, **({} if d.score is None else {"score": round(d.score, 4)})},
             )
-            for d in documents_for(query, self.index, self.k)
+            for d in documents_for(query, self.index, PASSAGES)
         ]
 
 
@@ -89,14 +88,9 @@ class AssistantModel(BaseChatModel):
 
     def _report(self, reply: Reply) -> dict[str, Any]:
         metadata = {"model_name": self.model.name, "finish_reason": reply.finish_reason}
-        return {"response_metadata": metadata, "usage_metadata": _usage(reply)}
-
-
-def _usage(reply: Reply) -> dict[str, int] | None:
-    if not reply.output_tokens:
-        return None
-    total = reply.input_tokens + reply.output_tokens
-    return {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "total_tokens": total}
+        total = reply.input_tokens + reply.output_tokens
+        usage = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens, "total_tokens": total}
+        return {"response_metadata": metadata, "usage_metadata": usage if reply.output_tokens else None}
 
 
 def chain(index: Index, model: Model) -> Runnable[str, str]:

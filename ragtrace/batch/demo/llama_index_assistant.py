@@ -36,13 +36,12 @@ PASSAGES = 3
 class LlamaIndexRetriever(BaseRetriever):
     """Retrieves passages from the corpus, or returns the recorded ones."""
 
-    def __init__(self, index: Index, k: int = PASSAGES) -> None:
+    def __init__(self, index: Index) -> None:
         super().__init__()
         self._index = index
-        self._k = k
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [_node(document) for document in documents_for(query_bundle.query_str, self._index, self._k)]
+        return [_node(document) for document in documents_for(query_bundle.query_str, self._index, PASSAGES)]
 
 
 def _node(document: Document) -> NodeWithScore:
