@@ -83,8 +83,6 @@ def wait(run: Run, signal: BaseException) -> None:
 
 
 def _note_question(run: Run, event: Any) -> None:
-    above: Run | None = run
-    while above is not None and not isinstance(above.state, WorkflowState):
-        above = above.parent
-    if above is not None:
-        above.state.request_to_person = conversion.request_text(event)
+    state = next((each.state for each in (run, *run.above()) if isinstance(each.state, WorkflowState)), None)
+    if state is not None:
+        state.request_to_person = conversion.request_text(event)

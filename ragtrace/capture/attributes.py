@@ -93,10 +93,7 @@ def _usage_of_agent(agent: Run) -> Attributes:
     tokens."""
     sums: Attributes = {}
     for call in agent.request.model_calls:
-        above: Run | None = call
-        while above is not None and above is not agent:
-            above = above.parent
-        for name in USAGE_ATTRIBUTES if above is agent else ():
+        for name in USAGE_ATTRIBUTES if agent in call.above() else ():
             value = call.attributes.get(name)
             if isinstance(value, int):
                 sums[name] = sums.get(name, 0) + value
@@ -140,10 +137,8 @@ def _model_call(capture: ContentPolicy, run: Run) -> Attributes:
 
 def _workflow_of(run: Run) -> str | None:
     """The name of the workflow that a model call belongs to: OpenTelemetry has it on both spans."""
-    above = run.parent
-    while above is not None and above.parent is not None:
-        above = above.parent
-    name = above.attributes.get(semconv.WORKFLOW_NAME) if above is not None else None
+    *_, root = (run, *run.above())
+    name = root.attributes.get(semconv.WORKFLOW_NAME) if root is not run else None
     return name if isinstance(name, str) else None
 
 

@@ -95,7 +95,8 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
     returned after the last model call started counts only where nothing else is known; what is in the state at the end,
     only where the prompt held it: a state keeps the documents of earlier turns."""
     request = root.request
-    outer = [run for run in request.retrieved if run.documents is not None and not _inside_retrieval(run)]
+    found = [run for run in request.retrieved if run.documents is not None]
+    outer = [run for run in found if not any(above.operation in SEARCHES for above in run.above())]
     reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
     groups: list[Sequence[Document]] = [run.documents or () for run in reranked[-1:] or outer]
     calls = len(request.model_calls)
@@ -121,15 +122,6 @@ def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document])
     if not any(replaced) and ids <= set().union(*ids_by_group):
         replaced = [bool(ids & own) for own in ids_by_group]
     return [*(group for group, old in zip(groups, replaced, strict=True) if not old), documents]
-
-
-def _inside_retrieval(run: Run) -> bool:
-    above = run.parent
-    while above is not None:
-        if above.operation in SEARCHES:
-            return True
-        above = above.parent
-    return False
 
 
 def _facts(

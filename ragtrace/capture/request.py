@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,14 +71,18 @@ class Run:
     place: Place | None = None
     """What OpenTelemetry's context holds while this run's code works."""
 
+    def above(self) -> Iterator[Run]:
+        """The runs above, the nearest first."""
+        run = self.parent
+        while run is not None:
+            yield run
+            run = run.parent
+
 
 def agent_of(run: Run | None) -> str | None:
     """The name of the nearest agent: of the run itself or above it."""
-    while run is not None:
-        if run.operation == semconv.OP_AGENT:
-            return run.attributes.get(semconv.AGENT_NAME)
-        run = run.parent
-    return None
+    runs = () if run is None else (run, *run.above())
+    return next((each.attributes.get(semconv.AGENT_NAME) for each in runs if each.operation == semconv.OP_AGENT), None)
 
 
 @dataclass(slots=True, eq=False)

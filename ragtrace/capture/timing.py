@@ -35,9 +35,11 @@ def record(request: Request, run: Run, finished: int) -> None:
     if len(request.finished) < _MAX_LISTED:
         request.finished.append((run, finished))
     stage = STAGES.get(run.operation)
-    if run.state is NO_DURATION:
+    if run.state is NO_DURATION or stage is None:
         return
-    if stage is not None and len(request.stage_times) < _MAX_SPANS and not _inside(run, stage):
+    # Not below a span of the same stage, e.g. a retriever of an ensemble: that span counts these seconds already.
+    is_inner = any(STAGES.get(above.operation) == stage for above in run.above())
+    if len(request.stage_times) < _MAX_SPANS and not is_inner:
         request.stage_times.append((stage, max(0, finished - run.started)))
 
 
@@ -51,12 +53,10 @@ def spans(root: Run, finished: Sequence[tuple[Run, int]]) -> tuple[dict[str, obj
 
 
 def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str, object]:
-    above = run.parent
-    while above is not None and id(above) not in places:
-        above = above.parent
+    parent = next((places[id(above)] for above in run.above() if id(above) in places), None)
     span: dict[str, object] = {
         "name": run.name, "operation": run.operation, "start": max(0, run.started - root.started) / 1e9,
-        "duration": max(0, end - run.started) / 1e9, "parent": places[id(above)] if above is not None else None,
+        "duration": max(0, end - run.started) / 1e9, "parent": parent,
     }  # fmt: skip
     for key, name in _SPAN_FACTS.items():
         if name in run.attributes:
@@ -64,16 +64,6 @@ def _span(root: Run, run: Run, end: int, places: Mapping[int, int]) -> dict[str,
     if run.failure is not None:
         span["error"] = run.failure
     return span
-
-
-def _inside(run: Run, stage: str) -> bool:
-    """True below a span of the same stage, e.g. a retriever of an ensemble: that span counts these seconds already."""
-    above = run.parent
-    while above is not None:
-        if STAGES.get(above.operation) == stage:
-            return True
-        above = above.parent
-    return False
 
 
 def seconds_by_stage(stage_times: Sequence[tuple[str, int]]) -> dict[str, float]:
