@@ -112,13 +112,15 @@ class FunctionCall:
         return self._returned(result)
 
     @contextmanager
-    def _as_current(self) -> Iterator[None]:
-        """The call is the current one, and an exception ends it."""
+    def _as_current(self, *ends: type[BaseException]) -> Iterator[None]:
+        """The call is the current one, and an exception ends it: what its stream yielded before is kept. One of `ends`
+        is the end of the stream, and no error."""
         token = current.attach(self._run)
         try:
             yield
         except BaseException as error:
-            self.fail(error)
+            self._read_stream()
+            self._end(None if isinstance(error, ends) else error)
             raise
         finally:
             current.detach(token)
@@ -186,33 +188,15 @@ class FunctionCall:
 
     def step(self, step: Callable[[Any], Any], value: Any) -> Any:
         """The next piece of a stream. Raises what the stream raises, StopIteration at its end."""
-        token = current.attach(self._run)
-        try:
+        with self._as_current(StopIteration, StopAsyncIteration):
             chunk = step(value)
-        except (StopIteration, StopAsyncIteration):
-            self.finish_stream()
-            raise
-        except BaseException as error:
-            self.fail(error)
-            raise
-        finally:
-            current.detach(token)
         self._record(chunk)
         return chunk
 
     async def astep(self, step: Callable[[Any], Awaitable[Any]], value: Any) -> Any:
         """The next piece of an asynchronous stream. Raises what it raises, StopAsyncIteration at its end."""
-        token = current.attach(self._run)
-        try:
+        with self._as_current(StopAsyncIteration):
             chunk = await step(value)
-        except StopAsyncIteration:
-            self.finish_stream()
-            raise
-        except BaseException as error:
-            self.fail(error)
-            raise
-        finally:
-            current.detach(token)
         self._record(chunk)
         return chunk
 
@@ -239,16 +223,6 @@ class FunctionCall:
         except Exception:  # noqa: BLE001 as above
             self._recorder.failed("result")
         self._end()
-
-    def finish_stream(self) -> None:
-        """End a stream that was read to its end."""
-        self._read_stream()
-        self._end()
-
-    def fail(self, error: BaseException) -> None:
-        """End the call with an exception; of a stream, what was yielded before it is kept."""
-        self._read_stream()
-        self._end(error)
 
     def drop(self, at_once: bool = False) -> None:
         """End a stream that its consumer left. Without `at_once` it may be called from a finalizer."""
