@@ -21,6 +21,7 @@ from ragtrace.capture.model_messages import (
     ToolResultPart,
     media_part,
     modality_of,
+    text_or_none,
 )
 from ragtrace.text.sanitizer import sendable
 
@@ -68,7 +69,7 @@ def _block(block: Block) -> list[Part]:
 def _unknown(block: Block) -> Part | None:
     kind = str(block.get("type"))
     if kind.endswith("_tool_result"):  # Anthropic's web search and code execution
-        return ToolResultPart(block.get("content"), _string(block.get("tool_use_id")), "server")
+        return ToolResultPart(block.get("content"), text_or_none(block.get("tool_use_id")), "server")
     if kind.endswith("_call") and isinstance(block.get("id"), str):  # OpenAI's own tools: `web_search_call`
         return ToolCallPart(kind.removesuffix("_call"), _without_type(block), block["id"], "server")
     return _text(block)
@@ -117,7 +118,7 @@ def _source(block: Block, modality: str) -> MediaPart | None:
     uri = source.get("url") or source.get("uri") or source.get("file_uri") or source.get("file_url")
     file_id = source.get("file_id") or (source.get("id") if not data and not uri else None)
     if isinstance(data, str) and not data.startswith("data:"):
-        return MediaPart(modality, data=data, mime_type=_string(mime), name=_string(name))
+        return MediaPart(modality, data=data, mime_type=text_or_none(mime), name=text_or_none(name))
     if not data and not uri and not file_id:
         return None
     return media_part(modality, uri or data, mime, name, file_id)
@@ -132,7 +133,7 @@ def _audio(block: Block) -> Part | None:
         return None
     part = part or MediaPart("audio")
     return MediaPart(
-        "audio", part.uri, part.data, part.file_id, part.mime_type, part.name, _string(inner.get("transcript"))
+        "audio", part.uri, part.data, part.file_id, part.mime_type, part.name, text_or_none(inner.get("transcript"))
     )
 
 
@@ -156,7 +157,9 @@ def _call(block: Block) -> Part:
     arguments = next((inner[key] for key in ("input", "args", "arguments") if inner.get(key) is not None), None)
     identity = inner.get("call_id") or inner.get("id") or inner.get("toolUseId") or inner.get("tool_use_id")
     kind = "server" if str(block.get("type")).startswith("server_") else "tool"
-    return ToolCallPart(str(inner.get("name") or ""), arguments, _string(identity), kind, _string(inner.get("error")))
+    return ToolCallPart(
+        str(inner.get("name") or ""), arguments, text_or_none(identity), kind, text_or_none(inner.get("error"))
+    )
 
 
 def _result(block: Block) -> Part:
@@ -184,10 +187,6 @@ def _nothing(block: Block) -> Part | None:
 
 def _without_type(block: Block) -> dict[str, Any]:
     return {key: value for key, value in block.items() if key not in {"type", "id", "status"}}
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 _READERS: dict[str, Callable[[Block], Part | None]] = {
@@ -234,7 +233,7 @@ def _definition(tool: Block) -> ToolDefinition | None:
     if schema is not None and isinstance(schema.get("json"), Mapping):
         schema = schema["json"]
     own = kind if isinstance(kind, str) and schema is None and inner is tool else "function"
-    return ToolDefinition(name, _string(inner.get("description")), schema, own)
+    return ToolDefinition(name, text_or_none(inner.get("description")), schema, own)
 
 
 _SCHEMAS = ("parameters", "input_schema", "inputSchema", "parameter_definitions", "parametersJsonSchema")

@@ -137,12 +137,11 @@ def media_part(
     modality: str, location: object, mime_type: object = None, name: object = None, file_id: object = None
 ) -> MediaPart:
     """Returns an image, sound or file at a URI. A `data:` URI becomes the data itself, with its MIME type."""
-    mime, title = _text(mime_type), _text(name)
-    uri = _text(location)
+    mime, title, uri = text_or_none(mime_type), text_or_none(name), text_or_none(location)
     if uri is not None and uri.startswith("data:"):
         head, _, data = uri[5:].partition(",")
         return MediaPart(modality, data=data, mime_type=head.partition(";")[0] or mime, name=title)
-    return MediaPart(modality, uri=uri, file_id=_text(file_id), mime_type=mime, name=title)
+    return MediaPart(modality, uri=uri, file_id=text_or_none(file_id), mime_type=mime, name=title)
 
 
 def modality_of(mime_type: object) -> str:
@@ -157,5 +156,6 @@ def last_question(messages: Sequence[ModelMessage]) -> str | None:
     return next((message.text for message in users if message.text and not message.is_result), None)
 
 
-def _text(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
+    """Returns a text that is not empty, or None for anything else."""
     return value if isinstance(value, str) and value else None
