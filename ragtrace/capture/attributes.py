@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode
 
 from ragtrace import semconv
 from ragtrace._version import __version__
-from ragtrace.capture.content import Attributes, ContentPolicy, document_attributes, lengths, quoted
+from ragtrace.capture.content import Attributes, ContentPolicy, document_attributes, quoted
 from ragtrace.capture.message_attributes import messages_json, text_message, tool_attributes
 from ragtrace.capture.model_messages import ModelMessage
 from ragtrace.capture.openinference import openinference
@@ -102,24 +102,23 @@ def _usage_of_agent(agent: Run) -> Attributes:
 
 def _content(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool) -> Attributes:
     """What a span was asked and what it answered, by its kind of operation; only lengths where content stays in."""
-    attributes: Attributes = {}
-    if run.operation in MODEL_CALLS:
-        attributes.update(_model_call(capture, run))
-        if not capture.spans:
+    if run.operation == semconv.OP_EMBEDDINGS:
+        embedded = run.embedded or ((run.query,) if run.query is not None else ())
+        return {semconv.INPUT_LENGTH: sum(map(len, embedded))} if embedded and not capture.spans else {}
+    is_model_call = run.operation in MODEL_CALLS
+    attributes = _model_call(capture, run) if is_model_call else {}
+    if not capture.spans:
+        if is_model_call:
             read = sum(len(message.text) for message in run.messages)
             return attributes | {semconv.INPUT_LENGTH: read, semconv.OUTPUT_LENGTH: len(answer or "")}
-    elif run.operation == semconv.OP_EMBEDDINGS:
-        texts = run.embedded or ((run.query,) if run.query is not None else ())
-        return {semconv.INPUT_LENGTH: sum(map(len, texts))} if texts and not capture.spans else {}
-    elif not capture.spans:
-        return lengths(run.query, answer)
+        texts = {semconv.INPUT_LENGTH: run.query, semconv.OUTPUT_LENGTH: answer}
+        return {key: len(text) for key, text in texts.items() if text is not None}
     attributes.update(_definitions(capture, run))
-    if run.operation in MODEL_CALLS:
-        if run.messages:
-            attributes[semconv.INPUT_MESSAGES] = messages_json(capture, run.messages)
-    else:
+    if not is_model_call:
         attributes.update(_texts(capture, run, answer, cancelled))
-    reply = _reply(run, answer) if run.operation in MODEL_CALLS else run.reply if not answer else ()
+    elif run.messages:
+        attributes[semconv.INPUT_MESSAGES] = messages_json(capture, run.messages)
+    reply = _reply(run, answer) if is_model_call else run.reply if not answer else ()
     if reply:
         attributes[semconv.OUTPUT_MESSAGES] = messages_json(capture, reply, _reason(run, reply, cancelled))
     return attributes

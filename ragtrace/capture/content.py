@@ -56,13 +56,10 @@ class ContentPolicy:
         since an instrumentor must never stop an application from starting.
         """
         if isinstance(content, bool):
-            return ContentPolicy(spans=content, events=False, **fields)
-        if content is not None:
-            if content.upper() not in _MODES:
-                raise ValueError(f"capture_content is {content!r}; give true, false or one of {', '.join(_MODES)}")
-            spans, events = _MODES[content.upper()]
-            return ContentPolicy(spans=spans, events=events, **fields)
-        mode = os.environ.get(_VARIABLE, "NO_CONTENT").strip().upper() or "NO_CONTENT"
+            return ContentPolicy(spans=content, **fields)
+        mode = (os.environ.get(_VARIABLE, "").strip() or "NO_CONTENT" if content is None else content).upper()
+        if mode not in _MODES and content is not None:
+            raise ValueError(f"capture_content is {content!r}; give true, false or one of {', '.join(_MODES)}")
         if mode not in _MODES:
             _log.warning(
                 "ragtrace: %s is %r, which is no mode; use one of %s. No content is captured.", _VARIABLE, mode,
@@ -108,22 +105,11 @@ def document_attributes(capture: ContentPolicy, documents: Sequence[Document]) -
             item += f', "score": {document.score!r}'
         if capture.spans:
             item += f', "content": {quoted(clean(document.content))}'
-            if metadata := _metadata(capture, document):
+            metadata = capture.sanitizer.json(document.metadata) if document.metadata else "{}"
+            if metadata != "{}":  # as it is where it cannot be written
                 item += f', "metadata": {metadata}'
         items.append(item + "}")
     return {semconv.RETRIEVAL_DOCUMENTS: f"[{', '.join(items)}]", semconv.DOCUMENTS_COUNT: len(documents)}
-
-
-def _metadata(capture: ContentPolicy, document: Document) -> str:
-    """A document's metadata as JSON; empty without metadata, or where it cannot be written."""
-    text = capture.sanitizer.json(document.metadata) if document.metadata else "{}"
-    return "" if text == "{}" else text
-
-
-def lengths(query: str | None, answer: str | None) -> Attributes:
-    """The lengths of a span's input and output, in characters, where content stays in."""
-    texts = {semconv.INPUT_LENGTH: query, semconv.OUTPUT_LENGTH: answer}
-    return {key: len(text) for key, text in texts.items() if text is not None}
 
 
 def mime_type(text: str) -> str:
