@@ -35,9 +35,7 @@ _latest: ContextVar[tuple[Run, ...]] = ContextVar("ragtrace_fragments", default=
 
 def is_request(root: Run) -> bool:
     """Returns True for a finished root that counts as a request; see above."""
-    if root.request.preparation:
-        return False
-    if root.operation in FRAGMENTS:
+    if root.request.preparation or root.operation in FRAGMENTS:
         return False
     return bool(root.answer or root.chunks or root.failure) or not any(message.calls for message in root.reply)
 

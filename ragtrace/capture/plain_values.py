@@ -43,17 +43,13 @@ def documents_of(values: Any) -> list[Document]:
     """Documents of texts, mappings, (document, score) pairs, and Documents and nodes of ragtrace, LangChain and
     LlamaIndex, in their order. What cannot be read is left out."""
     try:
-        return _documents_in(values)
+        if isinstance(values, (str, Mapping, Document)) or not isinstance(values, Iterable):
+            values = field_of(values, "documents", "results", "matches", "hits") or [values]
+            if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+                return []
+        return convert_each(islice(_flat(values), _MAX_DOCUMENTS), _document_of)
     except Exception:  # noqa: BLE001 an application's object whose methods raise
         return []
-
-
-def _documents_in(values: Any) -> list[Document]:
-    if isinstance(values, (str, Mapping, Document)) or not isinstance(values, Iterable):
-        values = field_of(values, "documents", "results", "matches", "hits") or [values]
-        if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
-            return []
-    return convert_each(islice(_flat(values), _MAX_DOCUMENTS), _document_of)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
