@@ -60,12 +60,8 @@ def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> li
         base = f"{prefix}.{i}{infix}"
         role, content = attributes.get(f"{base}.role"), attributes.get(f"{base}.content")
         part = attributes.get(f"{base}.contents.0.message_content.text")
-        if (
-            role is None
-            and content is None
-            and part is None
-            and f"{base}.tool_calls.0.tool_call.function.name" not in attributes
-        ):
+        has_calls = f"{base}.tool_calls.0.tool_call.function.name" in attributes
+        if not has_calls and (role, content, part) == (None, None, None):
             break
         messages.append({"role": role or "", "content": content if content is not None else part or ""})
     return messages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -55,10 +56,8 @@ def operation_of(attributes: Mapping[str, Any], name: str) -> str | None:
     """What a span did; None for a span of no generative application. A few look-ups: it is asked of every span."""
     for key, operations in dialects.OPERATIONS:
         if key in attributes:
-            if (
-                key == dialects.SPRING_KIND
-                and attributes.get(dialects.SPRING_STORE_OPERATION) in dialects.SPRING_WRITES
-            ):
+            writes = attributes.get(dialects.SPRING_STORE_OPERATION) in dialects.SPRING_WRITES
+            if writes and key == dialects.SPRING_KIND:
                 return dialects.STEP
             return operations.get(_word(attributes[key]).strip('"'), dialects.STEP)
     operation = dialects.GEN_AI_OPERATIONS.get(_word(attributes.get(semconv.OPERATION)))
@@ -307,21 +306,16 @@ def _count(attributes: Mapping[str, Any], names: Iterable[str], usage: Any, keys
 
 def _first_chunk(record: SpanRecord) -> int:
     """When the first piece of a streamed answer came, in Unix nanoseconds; 0 where the span does not say."""
-    seconds = record.attributes.get(semconv.TIME_TO_FIRST_CHUNK)
-    if isinstance(seconds, (int, float)) and seconds >= 0:
-        return record.started + int(seconds * 1e9)
-    milliseconds = record.attributes.get(dialects.VERCEL_FIRST_CHUNK)
-    if isinstance(milliseconds, (int, float)) and milliseconds >= 0:
-        return record.started + int(milliseconds * 1e6)
+    for name, nanoseconds in ((semconv.TIME_TO_FIRST_CHUNK, 1e9), (dialects.VERCEL_FIRST_CHUNK, 1e6)):
+        waited = record.attributes.get(name)
+        if isinstance(waited, (int, float)) and waited >= 0:
+            return record.started + int(waited * nanoseconds)
     for event in record.events:
         if event.name in (dialects.OI_FIRST_CHUNK, dialects.TRACELOOP_CHUNK, *dialects.MLFLOW_CHUNKS):
             return event.time
     moment = record.attributes.get(dialects.LANGFUSE_FIRST_CHUNK)
-    if isinstance(moment, str):
-        try:
-            return int(datetime.fromisoformat(moment.strip('"')).timestamp() * 1e9)
-        except ValueError:
-            return 0
+    with suppress(ValueError):
+        return int(datetime.fromisoformat(moment.strip('"')).timestamp() * 1e9) if isinstance(moment, str) else 0
     return 0
 
 

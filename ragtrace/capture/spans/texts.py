@@ -131,9 +131,8 @@ def _message(item: Mapping[str, Any]) -> tuple[str, Any]:
             identity = item.get("id")
             role = inner.get("type") or (identity[-1] if isinstance(identity, list) and identity else item.get("type"))
             return str(role), inner["content"]
-    return str(item.get("role") or item.get("type") or ""), item.get("parts") or item.get("blocks") or item.get(
-        "content"
-    )
+    content = item.get("parts") or item.get("blocks") or item.get("content")
+    return str(item.get("role") or item.get("type") or ""), content
 
 
 def _joined(content: Any) -> str | None:
@@ -199,17 +198,14 @@ def document_of(item: Mapping[str, Any]) -> Document | None:
     text = next((item[key] for key in dialects.DOCUMENT_TEXTS if isinstance(item.get(key), str)), "")
     metadata = plain(item.get("metadata"))
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    identity = next((value for value in _identities(item, metadata) if value), None)
+    own_id = (
+        None if isinstance(item.get("id"), list) else item.get("id")
+    )  # LangChain's serialised form has a path there
+    identities = (item.get("id_"), item.get("node_id"), own_id, metadata.get("id"), metadata.get("doc_id"))
+    identity = next(filter(None, identities), None)
     if not text and identity is None:
         return None
     score = number(item.get("score"))
     if score is None:
         score = next((number(metadata[key]) for key in dialects.SCORES if metadata.get(key) is not None), None)
     return Document(sendable(identity, 256) if identity else content_id(text), text, score, metadata)
-
-
-def _identities(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterable[Any]:
-    yield from (item.get(key) for key in ("id_", "node_id"))
-    if not isinstance(item.get("id"), list):  # LangChain's serialised form has the class's path there
-        yield item.get("id")
-    yield from (metadata.get(key) for key in ("id", "doc_id"))
