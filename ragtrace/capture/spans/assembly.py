@@ -105,10 +105,9 @@ def requests_in(
     for anchor, containers, parts in _groups(_tree([*records.values()], memory)):
         below = _requests_below(anchor, containers, parts)
         if not below:
-            facts = [(node, node.facts) for node in parts]
-            memory.retrievals += [
-                _run(node, each, Request(), None) for node, each in facts if each and _has_texts(each)
-            ]
+            searches = [(node, node.facts) for node in parts if node.facts and node.operation in SEARCHES]
+            found = [(node, facts) for node, facts in searches if has_text(facts.documents or ())]
+            memory.retrievals += [_run(node, facts, Request(), None) for node, facts in found]
         for request in below:
             if request.root.operation in MODEL_CALLS:
                 start = request.root.record.started
@@ -134,8 +133,8 @@ def _tree(records: Sequence[SpanRecord], duplicates: Duplicates) -> list[Node]:
     for node in calls:
         duplicates.note_call(node.record, node.facts)  # type: ignore[arg-type]  # not None: it is a model call
     remaining = [node for node in nodes.values() if not _is_left_out(node, duplicates)]
-    for node in remaining:
-        _lift(node, duplicates)
+    for node in remaining:  # hangs below the nearest span above it that is read
+        node.parent = next((above for above in node.above() if not _is_left_out(above, duplicates)), None)
     for node in remaining:
         if node.parent is not None:
             node.parent.children.append(node)
@@ -152,11 +151,6 @@ def _is_left_out(node: Node, duplicates: Duplicates) -> bool:
     return not any(n.operation in MODEL_CALLS for n in node.above()) and duplicates.is_second(node.record, node.facts)
 
 
-def _lift(node: Node, duplicates: Duplicates) -> None:
-    """Hang a span below the nearest span above it that is read."""
-    node.parent = next((above for above in node.above() if not _is_left_out(above, duplicates)), None)
-
-
 # --- which span is the request -------------------------------------------------------------------
 
 _Group = tuple[Node | None, list[Node], list[Node]]
@@ -168,8 +162,7 @@ def _groups(nodes: Sequence[Node]) -> list[_Group]:
     for node in sorted(nodes, key=_start):
         if node.operation is None or node.operation == dialects.STEP:
             continue
-        above = [n.operation for n in node.above()]
-        if any(operation in CONTAINERS for operation in above) or any(operation in _PARTS for operation in above):
+        if any(above.operation in CONTAINERS or above.operation in _PARTS for above in node.above()):
             continue
         anchor = _anchor(node)
         # Without any span above, parts belong together where their parent is the same one that nobody saw.
@@ -203,10 +196,6 @@ def _requests_below(anchor: Node | None, containers: Sequence[Node], parts: Sequ
     if last.facts and last.facts.asks_for_tools:
         return []  # the model is called again with their results
     return [RequestSpans(last, [part for part in parts if part is not last])]
-
-
-def _has_texts(facts: SpanFacts) -> bool:
-    return facts.operation in SEARCHES and has_text(facts.documents or ())
 
 
 def _is_fragment(node: Node) -> bool:
@@ -266,13 +255,12 @@ def _of_application(record: SpanRecord) -> SpanFacts:
 def _add(node: Node, state: Request, runs: dict[int, Run], root: Run) -> None:
     """Add a span of the request to its state, where it is a part of its own."""
     facts = node.facts
-    above = next((runs[id(n)] for n in node.above() if id(n) in runs), root)
+    outer_runs = [runs[id(n)] for n in node.above() if id(n) in runs]
+    above = outer_runs[0] if outer_runs else root
     if facts is None or (facts.operation not in _PARTS and facts.operation != semconv.OP_AGENT):
         return
     if facts.operation in MODEL_CALLS:
-        outer = next(
-            (runs[id(n)] for n in node.above() if id(n) in runs and runs[id(n)].operation in MODEL_CALLS), None
-        )
+        outer = next((run for run in outer_runs if run.operation in MODEL_CALLS), None)
         if outer is not None:
             _merge(outer, facts)
             return

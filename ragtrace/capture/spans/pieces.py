@@ -59,7 +59,11 @@ def divide(request: ExportTraceServiceRequest) -> Division:
         frames.append((of_resource, scopes))
     if len(groups) == 1 and not invalid:
         [(trace_id, members)] = groups.items()
-        return Division([_whole(trace_id, members, request)], sender, spans, 0)
+        piece = SpanGroup(trace_id)
+        for _, _, span in members:
+            _note(piece, span)
+        piece.payload = request.SerializeToString()
+        return Division([piece], sender, spans, 0)
     for of_resource, scopes in frames:  # what remains are the frames around the spans, with their unknown fields
         for of_scope in scopes:
             of_scope.ClearField("spans")
@@ -76,14 +80,6 @@ def is_valid(span: Any) -> bool:
 def service_of(resource: Any) -> str:
     """The name of a resource's service; "" without one."""
     return next((a.value.string_value for a in resource.attributes if a.key == "service.name"), "")
-
-
-def _whole(trace_id: bytes, members: list[tuple[int, int, Any]], request: ExportTraceServiceRequest) -> SpanGroup:
-    piece = SpanGroup(trace_id)
-    for _, _, span in members:
-        _note(piece, span)
-    piece.payload = request.SerializeToString()
-    return piece
 
 
 def _piece(trace_id: bytes, members: list[tuple[int, int, Any]], frames: list[tuple[Any, list[Any]]]) -> SpanGroup:

@@ -54,12 +54,8 @@ def decode(body: bytes, content_type: str) -> ExportTraceServiceRequest:
             return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(body))
         except DecodeError:
             raise IntakeError(400, "damaged", "the body is no ExportTraceServiceRequest in protobuf") from None
-    if kind == JSON:
-        return _from_json(body)
-    raise IntakeError(415, "content_type", f"Content-Type is {kind[:80]!r}; give {PROTOBUF} or {JSON}")
-
-
-def _from_json(body: bytes) -> ExportTraceServiceRequest:
+    if kind != JSON:
+        raise IntakeError(415, "content_type", f"Content-Type is {kind[:80]!r}; give {PROTOBUF} or {JSON}")
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
