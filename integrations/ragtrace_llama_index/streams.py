@@ -175,11 +175,9 @@ class _ResponseReader:
 
     def _end(self, error: BaseException | None, cancelled: bool = False) -> None:
         run, self.run = self.run, None
-        try:
-            if run is not None:
+        if run is not None:
+            with self._recorder.guard("stream"):
                 finish(self._recorder, run, error, cancelled)
-        except Exception:  # noqa: BLE001 nothing of ours may reach the application
-            self._recorder.failed("stream")
 
 
 def watch(response: Any, attribute: str, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> bool:

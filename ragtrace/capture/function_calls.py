@@ -52,18 +52,15 @@ def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[s
     recorder = manual.active_recorder()
     if recorder is None:
         return None
-    try:
+    with recorder.guard(decorated.name):
         arguments = decorated.arguments(args, kwargs)
         model = field_of(arguments, "model") if decorated.operation == semconv.OP_CHAT else None
         model = sendable(model, 256) if isinstance(model, str) else decorated.model
         run = manual.start_run(recorder, decorated.operation, decorated.name, target=model)
-        if run is None:
-            return None
-        _read_arguments(run, arguments, model)
-        return FunctionCall(recorder, run)
-    except Exception:  # noqa: BLE001 nothing of ours may reach the application
-        recorder.failed(decorated.name)
-        return None
+        if run is not None:
+            _read_arguments(run, arguments, model)
+            return FunctionCall(recorder, run)
+    return None
 
 
 def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
@@ -218,10 +215,8 @@ class FunctionCall:
 
     def finish(self, result: Any) -> None:
         """End the call with its result."""
-        try:
+        with self._recorder.guard("result"):
             _READERS[self._run.operation](self._run, result)
-        except Exception:  # noqa: BLE001 as above
-            self._recorder.failed("result")
         self._end()
 
     def drop(self, at_once: bool = False) -> None:
@@ -237,7 +232,7 @@ class FunctionCall:
 
     def _read_stream(self) -> None:
         run = self._run
-        try:
+        with self._recorder.guard("stream"):
             if run.operation != semconv.OP_CHAT:
                 if self._items:
                     _READERS[run.operation](run, self._items)
@@ -245,14 +240,10 @@ class FunctionCall:
             run.answer = "".join(run.chunks) or None
             for chunk in (*self._items, *self._last):
                 _read_model_reply(run, chunk)
-        except Exception:  # noqa: BLE001 as above
-            self._recorder.failed("stream")
 
     def _end(self, error: BaseException | None = None, cancelled: bool = False) -> None:
-        try:
+        with self._recorder.guard("end"):
             manual.end_run(self._recorder, self._run, error, cancelled)
-        except Exception:  # noqa: BLE001 as above
-            self._recorder.failed("end")
 
 
 # --- what a function returned ----------------------------------------------------------------------------

@@ -65,15 +65,13 @@ class ManualRequest:
         self._token = None
         if recorder is None or run is None:
             return
-        try:
+        with recorder.guard("request"):
             request = run.request
             if len(request.model_calls) > request.calls_before:
                 request.interrupt = None  # a graph inside stopped to ask a person, and the application went on
             if request.interrupt is not None:
                 run.answer = run.answer or request.interrupt
             end_run(recorder, run, error)
-        except Exception:  # noqa: BLE001 as above
-            recorder.failed("request")
 
     async def __aenter__(self) -> ManualRequest:
         return self.__enter__()
@@ -118,24 +116,20 @@ class ManualRequest:
         recorder, run = self._recorder, self._run
         if recorder is None or run is None or self._token is None:  # after the block it belongs to no request
             return
-        try:
+        with recorder.guard("retrieved"):
             _record_documents(recorder, run, documents)
-        except Exception:  # noqa: BLE001 nothing of ours may reach the application
-            recorder.failed("retrieved")
 
     def used(self, tool: object, result: object, arguments: object = None) -> None:
         """Add what a tool returned to the model: the answer may rest on it, and reviewers see it."""
         recorder = self._recorder
         if recorder is None or self._token is None:
             return
-        try:
+        with recorder.guard("used"):
             now = time.time_ns()
             run = start_run(recorder, semconv.OP_TOOL, identity_of(tool), started=now)
             if run is not None:
                 run.query, run.answer, run.state = _text(arguments), _text(result), timing.NO_DURATION
                 recorder.end(run.key, finished=now)
-        except Exception:  # noqa: BLE001 as above
-            recorder.failed("used")
 
     def answered(self, text: object, *, usage: object = None, model: object = None) -> None:
         """Set the answer, and what is known of the model that gave it.
@@ -147,12 +141,10 @@ class ManualRequest:
         recorder, run = self._recorder, self._run
         if recorder is None or run is None or self._token is None:  # after the block it belongs to no request
             return
-        try:
+        with recorder.guard("answered"):
             run.answer = _text(text)
             if usage is not None or model is not None:
                 _record_model(recorder, run, usage, model)
-        except Exception:  # noqa: BLE001 as above
-            recorder.failed("answered")
 
 
 def request(

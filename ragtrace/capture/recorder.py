@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -337,6 +337,14 @@ class Recorder:
             self.end(run.key, error="expired")
         return len(lost)
 
+    @contextlib.contextmanager
+    def guard(self, where: str) -> Iterator[None]:
+        """Let no exception of ours reach the application: it is counted. Not for what every step of a request does."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 see above
+            self.failed(where)
+
     def failed(self, where: str, key: Hashable | None = None) -> None:
         """Count a failure inside ragtrace; the first one is logged with its traceback. What cannot be read at a run's
         end costs only itself: the run with this `key` ends."""
@@ -353,31 +361,27 @@ _recorders: weakref.WeakValueDictionary[Hashable, Recorder] = weakref.WeakValueD
 _recorders_lock = threading.Lock()
 
 
-def shared_recorder(
-    tracer_provider: otel.TracerProvider | None, capture: ContentPolicy, scope: str, logger_provider: Any = None
-) -> Recorder:
-    """One recorder for all handlers with the same settings, so that a run which two of them see is recorded once."""
-    key = (id(tracer_provider), id(logger_provider), capture, scope)
-    with _recorders_lock:
-        recorder = _recorders.get(key)
-        if recorder is None:
-            recorder = Recorder(tracer_provider, capture=capture, scope=scope, logger_provider=logger_provider)
-            _recorders[key] = recorder
-    return recorder
-
-
 def open_recorder(
     scope: str, *, tracer_provider: Any = None, capture_content: bool | str | None = None,
     capture: ContentPolicy | None = None, logger_provider: Any = None, consumer: Any = None,
 ) -> Recorder:  # fmt: skip
-    """Returns the recorder of an adapter: a shared one for the same options, or a new one for a `consumer`.
+    """Returns the recorder of an adapter: a shared one for the same options, so that a run which two handlers see is
+    recorded once, or a new one for a `consumer`.
 
     `scope` is the adapter's instrumentation scope. Raises ValueError for an unknown mode of `capture_content`.
     """
     content = capture if capture is not None else ContentPolicy.of(capture_content)
-    if consumer is None:
-        return shared_recorder(tracer_provider, content, scope, logger_provider)
-    return Recorder(tracer_provider, capture=content, scope=scope, logger_provider=logger_provider, consumer=consumer)
+    if consumer is not None:
+        return Recorder(
+            tracer_provider, capture=content, scope=scope, logger_provider=logger_provider, consumer=consumer
+        )
+    key = (id(tracer_provider), id(logger_provider), content, scope)
+    with _recorders_lock:
+        recorder = _recorders.get(key)
+        if recorder is None:
+            recorder = Recorder(tracer_provider, capture=content, scope=scope, logger_provider=logger_provider)
+            _recorders[key] = recorder
+    return recorder
 
 
 def all_recorders() -> list[Recorder]:
