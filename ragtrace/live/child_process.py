@@ -120,7 +120,8 @@ class ProcessRunner:
         Raises TimeoutError after `timeout` seconds, ChildDiedError if the child dies while it evaluates, another
         ConnectionError if there is no working child, and RuntimeError if the evaluator cannot be loaded or run there.
         """
-        request = EvaluationRequest(name=check.importable_name or check.name, options=_options(check), indexes=indexes)
+        options = {field.name: getattr(check, field.name) for field in fields(check) if field.name not in _NOT_SENT}
+        request = EvaluationRequest(name=check.importable_name or check.name, options=options, indexes=indexes)
         with self._lock:
             try:
                 reply = self._answer(batch, request, timeout)
@@ -150,7 +151,10 @@ class ProcessRunner:
         while self._takes_what_is_left and deadline - time.monotonic() > _LOOK and not connection.poll(_LOOK):
             if is_starved(begin, self._times()):
                 raise _StarvedError
-        return _receive(connection, max(deadline - time.monotonic(), 0.0))
+        left = max(deadline - time.monotonic(), 0.0)
+        if not connection.poll(left):
+            raise TimeoutError(f"the evaluating process gave no answer within {left:g} s")
+        return receive(connection)
 
     def _take_a_share(self) -> None:
         """End the child; those that follow run as any process does."""
@@ -208,12 +212,6 @@ class ProcessRunner:
             child.wait()
 
 
-def _receive(connection: Connection, timeout: float) -> Message:
-    if not connection.poll(timeout):
-        raise TimeoutError(f"the evaluating process gave no answer within {timeout:g} s")
-    return receive(connection)
-
-
 def is_child() -> bool:
     """Whether this process is an evaluating process: `ragtrace.init` starts nothing in it."""
     return _is_child
@@ -231,12 +229,8 @@ def can_isolate(check: Evaluator) -> bool:
     return name is not None and not name.startswith("__main__:")
 
 
-def _options(check: Evaluator) -> dict[str, Any]:
-    """The evaluator as it is here, but for what the child loads itself."""
-    return {field.name: getattr(check, field.name) for field in fields(check) if field.name not in _NOT_SENT}
-
-
 _MAX_STEPS, _MAX_STEP_CHARS, _MAX_CONSTRAINT_CHARS = 1_000, 4_000, 1_000_000
+_FACTS = ("name", "finish_reason", "usage", "stages", "cancelled", "chunks_of_earlier_turns")
 
 
 def portable(trace: Trace) -> Trace:
@@ -245,12 +239,7 @@ def portable(trace: Trace) -> Trace:
     constraints = trace.constraints
     attributes = {} if constraints is None else {"constraints": _portable_value(constraints, _MAX_CONSTRAINT_CHARS)}
     steps = tuple(_portable_step(step) for step in trace.steps[:_MAX_STEPS])
-    all_facts = trace.facts
-    facts = Facts(
-        name=all_facts.name, finish_reason=all_facts.finish_reason, steps=steps, usage=all_facts.usage,
-        stages=all_facts.stages, cancelled=all_facts.cancelled,
-        chunks_of_earlier_turns=all_facts.chunks_of_earlier_turns,
-    )  # fmt: skip
+    facts = Facts(steps=steps, **{name: getattr(trace.facts, name) for name in _FACTS})
     return replace(trace, documents=documents, attributes=attributes, facts=facts)
 
 
