@@ -282,7 +282,11 @@ def _wait_in_steps(wait: Callable[[float], bool], timeout: float) -> bool:
 def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None) -> None:
     """Instrument the frameworks that the settings name and that are there, and record by hand, or undo both."""
     runtime.capture = capture or runtime.capture
-    manual.set_recorder(_manual_recorder(runtime, capture) if on else None)
+    providers: dict[str, Any] = {
+        "tracer_provider": runtime.tracer_provider,
+        "logger_provider": getattr(runtime.telemetry, "logger_provider", None),
+    }
+    manual.set_recorder(recorder.open_recorder("ragtrace", capture=capture, **providers) if on else None)
     for name, framework, module, attribute in _ADAPTERS:
         if (
             name not in runtime.settings.frameworks
@@ -294,11 +298,7 @@ def instrument(runtime: Runtime, on: bool, capture: ContentPolicy | None = None)
         if instrumentor.is_instrumented_by_opentelemetry:
             instrumentor.uninstrument()
         if on:
-            instrumentor.instrument(
-                tracer_provider=runtime.tracer_provider,
-                logger_provider=getattr(runtime.telemetry, "logger_provider", None),
-                capture=runtime.capture,
-            )
+            instrumentor.instrument(capture=runtime.capture, **providers)
 
 
 def traces_itself() -> bool:
@@ -308,15 +308,6 @@ def traces_itself() -> bool:
         if instrumentor is not None and instrumentor().is_tracing:
             return True
     return False
-
-
-def _manual_recorder(runtime: Runtime, capture: ContentPolicy | None) -> recorder.Recorder:
-    return recorder.open_recorder(
-        "ragtrace",
-        tracer_provider=runtime.tracer_provider,
-        capture=capture,
-        logger_provider=getattr(runtime.telemetry, "logger_provider", None),
-    )
 
 
 def current() -> Runtime | None:
