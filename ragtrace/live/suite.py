@@ -26,7 +26,10 @@ def make_suite(settings: Settings) -> list[Evaluator]:
         return []  # the workers behind the broker evaluate
     pairs = evaluator_shares(settings.evaluators)
     checks = _with_shares(pairs) if pairs else _default_suite()
-    _check_unique(checks)
+    names = [check.name for check in checks]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
     return checks
 
 
@@ -59,10 +62,3 @@ def _default_suite() -> list[Evaluator]:
         _WITHOUT_MODELS,
     )
     return [*(check for check in checks if check.method != "model"), plugins.load(_WITHOUT_MODELS)]
-
-
-def _check_unique(checks: Sequence[Evaluator]) -> None:
-    names = [check.name for check in checks]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
