@@ -30,7 +30,6 @@ from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.live.start_line import log_start
 from ragtrace.live.suite import make_suite
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
-from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_backends.deliveries import open_deliveries
 
 if TYPE_CHECKING:
@@ -117,9 +116,7 @@ def init(
     before = running.current()
     if before is not None and request.equals(before.init_request):
         return before
-    settings, sanitizer = redact_texts(settings, function)
-    redact_with(sanitizer.redact and sanitizer.text)
-    capture = _capture(settings, sanitizer)
+    settings, capture = _capture(settings, function)
     checks = _suite(settings)
     with _lock:
         before = running.current()
@@ -149,11 +146,8 @@ def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tu
 
     Raises SettingError and MissingExtraError as `init` does.
     """
-    settings = replace(settings, source="callbacks", frameworks=())
-    settings, sanitizer = redact_texts(settings, None)
-    redact_with(sanitizer.redact and sanitizer.text)
-    checks = _suite(settings)
-    return _start(settings, _capture(settings, sanitizer), checks, _sampler(settings), (), connect, deliver)
+    settings, capture = _capture(replace(settings, source="callbacks", frameworks=()), None)
+    return _start(settings, capture, _suite(settings), _sampler(settings), (), connect, deliver)
 
 
 def _suite(settings: Settings) -> list[Evaluator]:
@@ -338,13 +332,15 @@ def _shared_budget(settings: Settings, checks: Sequence[Evaluator]) -> tuple[Set
     return replace(settings, judge_ledger=os.path.join(folder, "spending")), remove
 
 
-def _capture(settings: Settings, sanitizer: Sanitizer) -> ContentPolicy:
+def _capture(settings: Settings, function: Callable[[str], str] | None) -> tuple[Settings, ContentPolicy]:
+    """The settings, and what leaves the process, redacted with `function` or as the settings say."""
+    settings, sanitizer = redact_texts(settings, function)
+    redact_with(sanitizer.redact and sanitizer.text)
     words = {"true": True, "false": False, "": None}
     content = words.get(settings.capture_content.lower(), settings.capture_content)
     try:
-        return ContentPolicy.of(
-            content, openinference=settings.openinference, tags=frozenset(settings.capture_tags), sanitizer=sanitizer
-        )
+        tags = frozenset(settings.capture_tags)
+        return settings, ContentPolicy.of(content, openinference=settings.openinference, tags=tags, sanitizer=sanitizer)
     except ValueError as error:
         raise SettingError(str(error)) from None
 

@@ -38,13 +38,9 @@ def connect(
     setting that needs a package that is not installed.
     """
     telemetry = _telemetry(settings, capture, tracer_provider)
-    app, env = _names(telemetry)
-    return telemetry, replace(settings, app=settings.app or app, env=settings.env or env)
-
-
-def _names(telemetry: Telemetry | None) -> tuple[str, str]:
     app, env = (os.environ.get("OTEL_SERVICE_NAME", ""), "") if telemetry is None else telemetry.names
-    return app or DEFAULT_NAMES[0], env or DEFAULT_NAMES[1]
+    app, env = settings.app or app or DEFAULT_NAMES[0], settings.env or env or DEFAULT_NAMES[1]
+    return telemetry, replace(settings, app=app, env=env)
 
 
 def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: TracerProvider | None) -> Telemetry | None:
