@@ -107,26 +107,22 @@ def origin(tags: Any) -> dict[str, Any]:
 def query_of(value: Any) -> str | None:
     """Returns the question in the input of an engine, a retriever or a workflow; None for what cannot be read."""
     try:
-        return _query_of(value)
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, (list, tuple)):
+            return query_of(value[-1]) if value else None
+        for name in ("query_str", "content"):
+            text = getattr(value, name, None)
+            if isinstance(text, str):
+                return text
+        fields = value if isinstance(value, Mapping) else _fields(value)
+        for key in _QUERY_KEYS:
+            if fields.get(key):
+                return query_of(fields[key])
+        texts = [v for v in fields.values() if isinstance(v, str) and v]
+        return texts[0] if len(texts) == 1 else last_question(fields.get("chat_history"))
     except Exception:  # noqa: BLE001 an object of the application, whose properties may raise, or a list in itself
         return None
-
-
-def _query_of(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (list, tuple)):
-        return _query_of(value[-1]) if value else None
-    for name in ("query_str", "content"):
-        text = getattr(value, name, None)
-        if isinstance(text, str):
-            return text
-    fields = value if isinstance(value, Mapping) else _fields(value)
-    for key in _QUERY_KEYS:
-        if fields.get(key):
-            return _query_of(fields[key])
-    texts = [v for v in fields.values() if isinstance(v, str) and v]
-    return texts[0] if len(texts) == 1 else last_question(fields.get("chat_history"))
 
 
 def last_question(messages: Any) -> str | None:
@@ -289,14 +285,10 @@ def sources_of(result: Any, by_node: Mapping[int, Document] = MappingProxyType({
 def _known_document(item: Any, by_node: Mapping[int, Document]) -> Document | None:
     """Returns the document that was read from this node before, or None if the application has changed the node."""
     document, node = by_node.get(id(item)), getattr(item, "node", None)
-    if (
-        document is None
-        or node is None
-        or getattr(item, "score", None) != document.score
-        or node.metadata != document.metadata
-    ):
+    if document is None or node is None or getattr(item, "score", None) != document.score:
         return None
-    return document if getattr(node, "text", None) == document.content else None
+    is_same = node.metadata == document.metadata and getattr(node, "text", None) == document.content
+    return document if is_same else None
 
 
 def documents_within(value: Any) -> list[Document]:

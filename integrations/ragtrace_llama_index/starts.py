@@ -71,11 +71,6 @@ def _builds_index() -> bool:
     return _is_called_by(_BUILDERS, _INDICES)
 
 
-def _fills_in_object() -> bool:
-    """Returns True while LlamaIndex fills in an object from the stream of the model call that starts now."""
-    return _is_called_by(_OBJECT_STREAMS, _PROGRAM_MODULE)
-
-
 def _is_called_by(functions: frozenset[str], package: str) -> bool:
     """Returns True inside of one of these functions of a package, which ends with a dot."""
     frame: FrameType | None = sys._getframe(1)
@@ -213,7 +208,8 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         run.parent.query = last_question(run.messages)
     if run.parent is None:
         run.request.preparation = _builds_index()
-        run.state.is_object = "stream" in call.method and _fills_in_object()
+        # LlamaIndex fills in an object from the stream of this call.
+        run.state.is_object = "stream" in call.method and _is_called_by(_OBJECT_STREAMS, _PROGRAM_MODULE)
         run.query = last_question(run.messages)
 
 
@@ -221,9 +217,7 @@ def _outer_call(tracer: SpanOpener, call: ComponentCall) -> Run | None:
     """Returns the model call that this call implements: `chat` calls `complete`, an override calls its base class, a
     structured model calls the model that it wraps. They are one call."""
     above = tracer.recorder.near(call.parent) if call.parent is not None else None
-    if above is not None and above.operation in MODEL_CALLS:
-        return above
-    return tracer.open_streams.around()
+    return above if above is not None and above.operation in MODEL_CALLS else tracer.open_streams.around()
 
 
 def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:

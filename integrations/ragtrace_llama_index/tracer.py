@@ -58,9 +58,7 @@ class Tracer:
 
     def detach(self, id_: str) -> None:
         """Ends what `enter` has attached; the last thing that is done for a span."""
-        token = self._attached.pop(id_, None)
-        if token is not None:
-            current.detach(token)
+        current.detach(self._attached.pop(id_, None))
 
     def _enter(  # noqa: PLR0917 the dispatcher's arguments
         self, id_: str, method: str, bound: BoundArguments, instance: Any, parent: str | None, tags: Any
@@ -235,11 +233,6 @@ class Tracer:
         run = self.recorder.near(event.span_id)
         return run if run is not None and isinstance(run.state, ModelCall) else None
 
-    def _streaming(self, event: Any) -> Run | None:
-        """Returns the model's run if this event reports its stream; other calls end when they return."""
-        run = self._model_of(event)
-        return run if run is not None and run.state.stream == event.span_id else None
-
     def _on_model_delta(self, event: Any) -> None:
         run = self._model_of(event)
         if run is None:
@@ -266,8 +259,8 @@ class Tracer:
             models.read_inner(run, event.response)
 
     def _on_model_error(self, event: Any) -> None:
-        run = self._streaming(event)
-        if run is None:
+        run = self._model_of(event)
+        if run is None or run.state.stream != event.span_id:  # other calls end when they return
             return
         models.read_reply(run, None)
         if isinstance(event.exception, GeneratorExit):

@@ -29,17 +29,14 @@ class WorkflowState:
 def enter(recorder: Recorder, id_: str, parent: str, bound: BoundArguments) -> None:
     """Handles the start of an internal span below `parent`; only steps of a workflow are looked at."""
     above = recorder.near(parent)
-    if above is None or not isinstance(above.state, WorkflowState) or (event := _event_in(bound)) is None:
+    events = (value for value in bound.arguments.values() if conversion.has_base(value, "Event"))
+    if above is None or not isinstance(above.state, WorkflowState) or (event := next(events, None)) is None:
         recorder.follow(id_, parent)
         return
     if above.query is None and conversion.has_base(event, "HumanResponseEvent"):
         above.query = conversion.request_text(event)
     turn = _turn(recorder, above, id_, event)
     recorder.follow(id_, parent if turn is None else turn.key)
-
-
-def _event_in(bound: BoundArguments) -> Any:
-    return next((value for value in bound.arguments.values() if conversion.has_base(value, "Event")), None)
 
 
 def _turn(recorder: Recorder, root: Run, id_: str, event: Any) -> Run | None:
