@@ -37,9 +37,6 @@ class SendResult(Enum):
     REJECTED = "rejected"
 
 
-SENT, RETRY, REJECTED = SendResult.SENT, SendResult.RETRY, SendResult.REJECTED
-
-
 class _Message:
     """An encoded message in place of a batch."""
 
@@ -78,9 +75,9 @@ class Destination:
         self._exporter.status = None
         result = self._exporter.export(_Message(request, items))  # type: ignore[arg-type]  # has what they use of it
         if getattr(result, "name", "SUCCESS") == "SUCCESS" or self._exporter.is_unsupported:
-            return SENT
+            return SendResult.SENT
         status = self._exporter.status
-        return RETRY if status is None or status in _MAY_COME_AGAIN else REJECTED
+        return SendResult.RETRY if status is None or status in _MAY_COME_AGAIN else SendResult.REJECTED
 
     def close(self) -> None:
         """End a request that is under way."""

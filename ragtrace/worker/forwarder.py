@@ -18,7 +18,7 @@ from ragtrace.worker.outcomes import EndedTrace, marked, outcome_of
 from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.span_redaction import redacted
-from ragtrace_otlp.destination import RETRY, SENT, Destination
+from ragtrace_otlp.destination import Destination, SendResult
 from ragtrace_otlp.scores import ScoreFormat
 
 _log = logging.getLogger("ragtrace.worker")
@@ -126,11 +126,11 @@ class Forwarder:
         """Send until it is taken (True) or refused (False)."""
         request = kind.FromString(b"".join(payloads))
         pause = _FIRST_PAUSE
-        while (result := destination.send(request, sum(trace.spans for trace in traces))) is RETRY:
+        while (result := destination.send(request, sum(trace.spans for trace in traces))) is SendResult.RETRY:
             if self._queue.pause(pause):
                 raise _ClosingError
             pause = min(2 * pause, _LONGEST_PAUSE)
-        return result is SENT
+        return result is SendResult.SENT
 
     def _finish(self, traces: Sequence[EndedTrace], reason: str) -> None:
         if not traces:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ragtrace.capture.spans.pieces import divide
 from ragtrace_brokers.message import HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage
-from ragtrace_otlp.destination import REJECTED, RETRY, SENT, Destination, SendResult
+from ragtrace_otlp.destination import Destination, SendResult
 
 
 class MessageDestination(Destination):
@@ -27,9 +27,9 @@ class MessageDestination(Destination):
         pairs = list(zip(messages, results, strict=True))
         if not any(results):
             self._digests.difference_update(message.digest for message in messages)
-            return SENT
+            return SendResult.SENT
         self._digests.update(message.digest for message, result in pairs if not result)
-        return REJECTED if all(result in ("", "too_large") for result in results) else RETRY
+        return SendResult.REJECTED if all(result in ("", "too_large") for result in results) else SendResult.RETRY
 
     def close(self) -> None:
         """See `Destination`."""
