@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, SynchronousMultiSpanProcessor
 
 from ragtrace import semconv
 from ragtrace.base.background import Background, after_fork
@@ -72,34 +71,16 @@ class _Decision(NamedTuple):
     more: dict[str, Any]
 
 
-class ProcessorGroup(SpanProcessor):
+class ProcessorGroup(SynchronousMultiSpanProcessor):
     """Several processors as one."""
 
     def __init__(self, processors: tuple[SpanProcessor, ...]) -> None:
-        self.processors = processors
-
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Tell each processor."""
-        for each in self.processors:
-            each.on_start(span, parent_context)
-
-    def _on_ending(self, span: Span) -> None:
-        for each in self.processors:
-            each._on_ending(span)
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Tell each processor."""
-        for each in self.processors:
-            each.on_end(span)
-
-    def shutdown(self) -> None:
-        """Shut all down."""
-        for each in self.processors:
-            each.shutdown()
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._span_processors = processors
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Flush all."""
-        results = [each.force_flush(timeout_millis) for each in self.processors]  # no short cut: each one is flushed
+        results = [each.force_flush(timeout_millis) for each in self._span_processors]  # no short cut, as the SDK takes
         return all(results)
 
 
@@ -126,7 +107,8 @@ class HoldProcessor(ProcessorGroup):
 
     def _reset(self) -> None:
         # Also for a forked child: what is parked belongs to the parent, which exports it.
-        self._lock = threading.RLock()  # a finalizer may end a span while its thread has the lock
+        # Reentrant, unlike the SDK's: a finalizer may end a span while its thread has the lock.
+        self._lock = threading.RLock()  # type: ignore[assignment]
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
         self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
         self._recent: OrderedDict[_Key, None] = OrderedDict()

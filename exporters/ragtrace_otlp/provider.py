@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -100,7 +100,7 @@ class Telemetry:
     event_processor: PacedLogRecordProcessor | None = None
     own: bool = False
     """Whether the tracer provider is ragtrace's. The logger provider is where there is an `event_exporter`."""
-    undo: Callable[[], None] | None = field(default=None)
+    undo: Callable[[], None] | None = None
     source: SpanSource | None = None
     """Reads the spans of other libraries."""
     late: EvaluationSpanSink | None = None
@@ -313,11 +313,8 @@ def _join_events(telemetry: Telemetry, logger_provider: Any, form: ScoreFormat |
 def _name_service(tracer_provider: Any, app: str) -> None:
     """Name the service in a resource that has no name, for the tracers that are made from now on."""
     resource = getattr(tracer_provider, "resource", None)
-    if (
-        isinstance(resource, Resource)
-        and not environment.names_of(resource)[0]
-        and hasattr(tracer_provider, "_resource")
-    ):
+    is_unnamed = not environment.names_of(resource)[0]
+    if isinstance(resource, Resource) and is_unnamed and hasattr(tracer_provider, "_resource"):
         tracer_provider._resource = resource.merge(Resource({environment.SERVICE: app}))  # there is no public way
 
 
@@ -334,14 +331,13 @@ def install_hold(
     if multi is None or not isinstance(processors, tuple) or not processors:
         _log.info("ragtrace: the provider's processors cannot be wrapped; late scores go out as spans and events")
         return None, None
-    inner = ProcessorGroup(processors)
-    holding = make(inner)
+    holding = make(ProcessorGroup(processors))
     multi._span_processors = (holding,)
 
     def undo() -> None:
         present = multi._span_processors
         if present and present[0] is holding:
-            multi._span_processors = (*inner.processors, *present[1:])
+            multi._span_processors = (*processors, *present[1:])
             holding.force_flush()
 
     return holding, undo

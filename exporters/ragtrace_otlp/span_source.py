@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from opentelemetry.context import Context
@@ -33,7 +32,8 @@ class SpanSource(SpanProcessor):
         """`reads` says whether spans of an instrumentation scope are read. `consumer` defaults to the process's one."""
         self.hold: HoldProcessor | None = None
         """Parks the roots; without one, scores leave as evaluation spans and events alone."""
-        self._undo: Callable[[], None] | None = None
+        self._multi: Any = None
+        """The provider's processors, which this one was put in front of."""
         self._consumer = consumer
         self._collector = SpanCollector(self._take, reads=reads, sanitizer=sanitizer, limits=limits)
 
@@ -68,7 +68,7 @@ class SpanSource(SpanProcessor):
         if multi is not None and isinstance(processors, tuple):
             self.hold = hold
             multi._span_processors = (self, *processors)
-            self._undo = partial(_remove, multi, self)
+            self._multi = multi
         elif hasattr(tracer_provider, "add_span_processor"):
             tracer_provider.add_span_processor(self)
 
@@ -79,8 +79,9 @@ class SpanSource(SpanProcessor):
     def close(self, timeout: float = 2.0) -> None:
         """Hand on what is there, and leave the provider as it was."""
         self._collector.close(timeout)
-        if self._undo is not None:
-            self._undo()
+        if self._multi is not None:
+            others = [each for each in self._multi._span_processors if each is not self]
+            self._multi._span_processors = tuple(others)
 
     # --- the collector's thread ------------------------------------------------------------------
 
@@ -104,7 +105,3 @@ class SpanSource(SpanProcessor):
     def stats(self) -> CollectorStats:
         """Count what was handed on, kept and lost."""
         return self._collector.stats()
-
-
-def _remove(multi: Any, source: SpanSource) -> None:
-    multi._span_processors = tuple(each for each in multi._span_processors if each is not source)
