@@ -140,7 +140,9 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         options["endpoint"] = f"{base}/v1/{signal}"
     try:
         kind = _load(f"opentelemetry_{signal}_exporter", _PROTOCOLS[protocol])
-        if protocol != "grpc" and not any(name in os.environ for name in _credential_providers(signal)):
+        prefix = "OTEL_PYTHON_EXPORTER_OTLP_HTTP"  # variables that name a package which makes the exporter's session
+        providers = (f"{prefix}_CREDENTIAL_PROVIDER", f"{prefix}_{signal.upper()}_CREDENTIAL_PROVIDER")
+        if protocol != "grpc" and not any(name in os.environ for name in providers):
             from ragtrace_backends.http_session import BoundedSession
 
             options["session"] = BoundedSession(only_collectors=True)
@@ -163,12 +165,6 @@ def _with_own_encoder(exporter: Any) -> Any:
     except Exception:  # noqa: BLE001 the SDK's own encoder does the same, and takes longer
         _log.info("ragtrace: spans are encoded by OpenTelemetry's encoder", exc_info=True)
         return exporter
-
-
-def _credential_providers(signal: Signal) -> tuple[str, str]:
-    """Variables that name a package which makes the session of the HTTP exporter."""
-    prefix = "OTEL_PYTHON_EXPORTER_OTLP_HTTP"
-    return f"{prefix}_CREDENTIAL_PROVIDER", f"{prefix}_{signal.upper()}_CREDENTIAL_PROVIDER"
 
 
 def _protocol(signal: Signal, endpoint: str) -> str:

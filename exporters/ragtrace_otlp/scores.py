@@ -42,9 +42,10 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
     for score in evaluation.scores:
         if score.label == NOT_APPLICABLE:
             continue
-        attributes.update(_own(score, form))
+        base = f"{semconv.SCORE_PREFIX}.{score.name}"
+        attributes.update(_result(score, form, base) if score.error is None else {f"{base}.label": "error"})
         if score.sampling_probability != evaluation.trace.sampling_probability:
-            attributes[f"{semconv.SCORE_PREFIX}.{score.name}.sampling_probability"] = score.sampling_probability
+            attributes[f"{base}.sampling_probability"] = score.sampling_probability
         if form.openinference and score.error is None:
             attributes.update(_openinference(score, form, n))
             n += 1
@@ -57,11 +58,6 @@ def score_attributes(evaluation: Evaluation, form: ScoreFormat) -> dict[str, Any
 def without_content(evaluation: Evaluation) -> Evaluation:
     """The evaluation without the request's texts, to wait for its span: scores are small, texts are not."""
     return replace(evaluation, trace=replace(evaluation.trace, query="", documents=(), answer="", reference=None))
-
-
-def _own(score: Score, form: ScoreFormat) -> dict[str, Any]:
-    base = f"{semconv.SCORE_PREFIX}.{score.name}"
-    return {f"{base}.label": "error"} if score.error is not None else _result(score, form, base)
 
 
 def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
