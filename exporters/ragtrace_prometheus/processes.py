@@ -143,9 +143,8 @@ class Processes:
                 ended = self._ended()
             if time.monotonic() > until or all(any(file.snapshots) for file in files if file.alive and file.readable):
                 break
-            time.sleep(
-                0.05
-            )  # a process that was alone notices this one in a second: without its counts a total would fall
+            # A process that was alone notices this one in a second: without its counts a total would fall.
+            time.sleep(0.05)
         if not all(file.alive for file in files):
             with contextlib.suppress(OSError):  # a full disk: they are read one by one until there is room
                 self._compact()

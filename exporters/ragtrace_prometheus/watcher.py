@@ -13,6 +13,7 @@ from ragtrace_prometheus.labels import Caps, clean
 _Row = tuple[Key, float]
 """Labels and value of a series."""
 _OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
+_MESSAGE_OUTCOMES = ("acknowledged", "repeated", "failed", "redelivered")
 DROPS = ("queue_full", "queue_bytes", "shutdown", "internal")
 
 
@@ -67,7 +68,7 @@ class Watcher:
             except Exception:  # noqa: BLE001 counted
                 self.fail("a part of /metrics could not be read")
         text = "Label values turned into `other`."
-        families.append(self._family("counter", "label_overflow", text, [((), caps.overflows())]))
+        families.append(self._single("counter", "label_overflow", text, caps.overflows()))
         families.append(
             self._family("gauge", "build_info", "This release.", [((__version__,), 1.0)], "version", merge="max")
         )
@@ -82,6 +83,10 @@ class Watcher:
             key = self.base + row
             values[key] = value + (values.get(key, 0.0) if kind == "counter" else 0.0)
         return family(self.base, kind, name, text, labels, merge=merge).replaced(list(values), list(values.values()))
+
+    def _single(self, kind: Kind, name: str, text: str, value: float, *, merge: Merge = "sum") -> Family:
+        """A metric with one series that has no further labels."""
+        return self._family(kind, name, text, [((), value)], merge=merge)
 
     def _accounting(self, caps: Caps) -> Iterator[Family]:
         counts = [(caps.evaluator(name), each) for name, each in self.pipeline.counts().items()]
@@ -104,17 +109,17 @@ class Watcher:
 
     def _queue(self, caps: Caps) -> Iterator[Family]:
         stats = self.pipeline.stats()
-        yield self._family("gauge", "evaluation_queue_items", "Traces that wait.", [((), stats.queued)])
-        yield self._family("gauge", "evaluation_queue_bytes", "Text that waits.", [((), stats.queued_bytes)])
+        yield self._single("gauge", "evaluation_queue_items", "Traces that wait.", stats.queued)
+        yield self._single("gauge", "evaluation_queue_bytes", "Text that waits.", stats.queued_bytes)
         name, text = "evaluation_queue_oldest_age_seconds", "How long the oldest has waited."
-        yield self._family("gauge", name, text, [((), stats.oldest_age)], merge="max")
+        yield self._single("gauge", name, text, stats.oldest_age, merge="max")
         drops = [((reason,), stats.dropped.get(reason, 0)) for reason in sorted({*DROPS, *stats.dropped})]
         yield self._family("counter", "pipeline_dropped", "Sampled requests dropped.", drops, "reason")
         names = [check.name for check in self.pipeline.evaluators]
         busy = [((caps.evaluator(name),), stats.busy.get(name, 0.0)) for name in names]
         yield self._family("counter", "evaluator_busy_seconds", "Time spent in evaluators.", busy, "evaluator")
         errors = stats.internal_errors + sum(stats.sink_errors.values()) + self.failures()
-        yield self._family("counter", "internal_errors", "Failures inside ragtrace.", [((), errors)])
+        yield self._single("counter", "internal_errors", "Failures inside ragtrace.", errors)
 
     def _export(self) -> Iterator[Family]:
         items: list[_Row] = []
@@ -137,34 +142,30 @@ class Watcher:
 
     def _spans(self) -> Iterator[Family]:
         stats = self.telemetry.stats()
-        text = "Spans that a full queue dropped."
-        yield self._family("counter", "spans_dropped", text, [((), stats.spans_dropped)])
+        yield self._single("counter", "spans_dropped", "Spans that a full queue dropped.", stats.spans_dropped)
         if stats.hold is not None:
-            text = "Root spans that wait for their scores."
-            yield self._family("gauge", "held_spans", text, [((), stats.hold.held)])
-            text = "Root spans that left unscored."
-            yield self._family("counter", "hold_expired", text, [((), stats.hold.expired)])
+            yield self._single("gauge", "held_spans", "Root spans that wait for their scores.", stats.hold.held)
+            yield self._single("counter", "hold_expired", "Root spans that left unscored.", stats.hold.expired)
         if self.telemetry.source is not None:
             yield from self._span_source(self.telemetry.source.stats())
 
     def _span_source(self, stats: Any) -> Iterator[Family]:
         text = "Traces of other libraries that have not ended."
-        yield self._family("gauge", "span_source_open_traces", text, [((), stats.open_traces)])
+        yield self._single("gauge", "span_source_open_traces", text, stats.open_traces)
         lost = [((reason,), count) for reason, count in stats.lost.items()]
         text = "Traces of other libraries that were given up."
         yield self._family("counter", "span_source_lost", text, lost, "reason")
 
     def _worker(self, stats: Any) -> Iterator[Family]:
         text = "Spans taken over OTLP: sent + dropped + open."
-        yield self._family("counter", "worker_received_spans", text, [((), stats.received)])
-        yield self._family("counter", "worker_sent_spans", "Spans sent on.", [((), stats.sent)])
-        yield self._family("gauge", "worker_open_spans", "Spans that wait.", [((), stats.open)])
-        yield self._family("gauge", "worker_open_bytes", "Bytes of these spans.", [((), stats.open_bytes)])
-        yield self._family("gauge", "worker_open_traces", "Traces that have not ended.", [((), stats.open_traces)])
-        text = "Spans that came after the end of their trace."
-        yield self._family("counter", "worker_late_spans", text, [((), stats.late)])
+        yield self._single("counter", "worker_received_spans", text, stats.received)
+        yield self._single("counter", "worker_sent_spans", "Spans sent on.", stats.sent)
+        yield self._single("gauge", "worker_open_spans", "Spans that wait.", stats.open)
+        yield self._single("gauge", "worker_open_bytes", "Bytes of these spans.", stats.open_bytes)
+        yield self._single("gauge", "worker_open_traces", "Traces that have not ended.", stats.open_traces)
+        yield self._single("counter", "worker_late_spans", "Spans that came after the end of their trace.", stats.late)
         text = "Spans that an earlier process left in the buffer."
-        yield self._family("counter", "worker_recovered_spans", text, [((), stats.recovered)])
+        yield self._single("counter", "worker_recovered_spans", text, stats.recovered)
         groups = (
             ("worker_dropped_spans", "Spans not sent on.", stats.dropped, "reason"),
             ("worker_refused_requests", "Requests not taken.", stats.refused, "reason"),
@@ -178,23 +179,17 @@ class Watcher:
 
     def _messages(self, counts: Any) -> Iterator[Family]:
         """What a worker that fetches from a broker has done."""
-        outcomes = {
-            "acknowledged": counts.acknowledged,
-            "repeated": counts.repeated,
-            "failed": counts.failed,
-            "redelivered": counts.redelivered,
-        }
-        yield self._family("counter", "worker_fetched_messages", "Messages from the broker.", [((), counts.fetched)])
-        rows = [((name,), count) for name, count in outcomes.items()]
+        yield self._single("counter", "worker_fetched_messages", "Messages from the broker.", counts.fetched)
+        rows: list[_Row] = [((name,), getattr(counts, name)) for name in _MESSAGE_OUTCOMES]
         yield self._family("counter", "worker_messages", "Messages, by how they ended.", rows, "outcome")
         rows = [((clean(reason),), count) for reason, count in counts.dead.items()]
         yield self._family("counter", "worker_dead_letters", "Messages that no worker could evaluate.", rows, "reason")
         text = "Requests that the broker refused or did not answer."
-        yield self._family("counter", "worker_broker_errors", text, [((), counts.errors)])
-        yield self._family("gauge", "worker_messages_in_flight", "Messages that are held.", [((), counts.in_flight)])
+        yield self._single("counter", "worker_broker_errors", text, counts.errors)
+        yield self._single("gauge", "worker_messages_in_flight", "Messages that are held.", counts.in_flight)
         if counts.lag is not None:
             text = "Messages that no worker of the group has taken."
-            yield self._family("gauge", "worker_lag_messages", text, [((), counts.lag)], merge="max")
+            yield self._single("gauge", "worker_lag_messages", text, counts.lag, merge="max")
 
     def _redaction(self) -> Iterator[Family]:
         failures = [((reason,), count) for reason, count in self.redaction.items()]
