@@ -28,7 +28,7 @@ from ragtrace_brokers.message import (
     republished,
 )
 
-_SECONDS = 10.0
+_SECONDS, _MOST_RECORDS = 10.0, 1_000_000
 _REBALANCE_SECONDS = 6.0
 """The shortest time without a sign of life after which a member counts as dead that brokers allow by default."""
 _RESULTS: dict[int, PublishResult] = {KafkaError.MSG_SIZE_TOO_LARGE: "too_large", KafkaError._QUEUE_FULL: "full"}
@@ -289,11 +289,11 @@ class KafkaTransport:
     def _read_starts(self) -> Counter[str]:
         """The counts of all workers of the group: one record for each start, and one for each that did no harm."""
         counts: Counter[str] = Counter()
-        for raw in self._read_all(self._starts_topic, 1_000_000):
+        for raw in self._read_all(self._starts_topic):
             counts[(raw.key() or b"").decode()] += -1 if raw.value() == _NOT_FATAL else 1
         return counts
 
-    def _read_all(self, topic: str, count: int) -> list[Any]:
+    def _read_all(self, topic: str) -> list[Any]:
         reader = Consumer({**self._common(), "group.id": f"{self._options.group}-{topic}", "enable.auto.commit": False})
         records: list[Any] = []
         try:
@@ -302,14 +302,14 @@ class KafkaTransport:
             place.offset = first
             reader.assign([place])
             until = time.monotonic() + _SECONDS
-            while place.offset < end and len(records) < count and time.monotonic() < until:
+            while place.offset < end and len(records) < _MOST_RECORDS and time.monotonic() < until:
                 for raw in reader.consume(1_000, 0.2):
                     if not raw.error():
                         place.offset = (raw.offset() or 0) + 1
                         records.append(raw)
         finally:
             reader.close()
-        return records[:count]
+        return records[:_MOST_RECORDS]
 
     def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
         """See `Transport`."""
@@ -339,7 +339,7 @@ class KafkaTransport:
         with self._errors():
             if not self._has_topics:
                 self._make_topics()
-            records = self._read_all(self._dead, 1_000_000)
+            records = self._read_all(self._dead)
         back = {_headers(raw).get(_HEADER_PUT_BACK) for raw in records}
         letters = [raw for raw in records if _HEADER_PUT_BACK not in _headers(raw) and str(raw.offset()) not in back]
         return [
