@@ -91,7 +91,7 @@ class Buffer:
         """Write what waits."""
 
 
-_Work = Callable[[sqlite3.Connection], None]
+_Work = Callable[[sqlite3.Connection], object]
 
 
 class DiskBuffer(Buffer):
@@ -182,7 +182,9 @@ class DiskBuffer(Buffer):
     def error(self) -> str:
         """See `Buffer`. After an error it also has something written, so that the answer changes when the disk does."""
         if self._error and not self._queue.waiting:
-            self._queue.put((_write_nothing, Future()))
+            # A row that is removed with the next old ones: whether that succeeds is what matters.
+            statement = "INSERT OR REPLACE INTO ended VALUES (x'', 0)"
+            self._queue.put((lambda connection: connection.execute(statement), Future()))
         return self._error
 
     def append(self, pieces: Sequence[SpanGroup]) -> None:
@@ -192,23 +194,23 @@ class DiskBuffer(Buffer):
                 self._last += 1
                 piece.row = self._last
         rows = [(piece.row, piece.trace_id, piece.payload) for piece in pieces]
-        self._do(lambda connection: _many(connection, _SQL_PIECE, rows))
+        self._do(lambda connection: connection.executemany(_SQL_PIECE, rows))
 
     def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
         """See `Buffer`."""
         rows = [(trace_id, each.marks, each.events, each.annotations) for trace_id, each in outcomes]
-        self._do(lambda connection: _many(connection, "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", rows))
+        self._do(lambda connection: connection.executemany("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", rows))
 
     def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
         """See `Buffer`."""
         now = time.time()
 
         def work(connection: sqlite3.Connection) -> None:
-            _many(connection, "DELETE FROM pieces WHERE row = ?", [(row,) for row in rows])
+            connection.executemany("DELETE FROM pieces WHERE row = ?", [(row,) for row in rows])
             ids = [(each,) for each in trace_ids]
-            _many(connection, "DELETE FROM outcomes WHERE trace_id = ? AND annotations = x''", ids)
-            _many(connection, "UPDATE outcomes SET marks = x'', events = x'' WHERE trace_id = ?", ids)
-            _many(connection, "INSERT OR REPLACE INTO ended VALUES (?, ?)", [(each, now) for each in trace_ids])
+            connection.executemany("DELETE FROM outcomes WHERE trace_id = ? AND annotations = x''", ids)
+            connection.executemany("UPDATE outcomes SET marks = x'', events = x'' WHERE trace_id = ?", ids)
+            connection.executemany("INSERT OR REPLACE INTO ended VALUES (?, ?)", [(each, now) for each in trace_ids])
 
         self._do(work)
 
@@ -216,7 +218,7 @@ class DiskBuffer(Buffer):
         """See `Buffer`."""
         ids = [(each,) for each in trace_ids]
         statement = "DELETE FROM outcomes WHERE trace_id = ?"
-        self._queue.put((lambda connection: _many(connection, statement, ids), Future()))
+        self._queue.put((lambda connection: connection.executemany(statement, ids), Future()))
 
     # --- reading: before the first writing -------------------------------------------------------
 
@@ -240,12 +242,3 @@ class DiskBuffer(Buffer):
         """Write what waits, and close the file."""
         self._queue.close(10.0)
         self._connection.close()
-
-
-def _write_nothing(connection: sqlite3.Connection) -> None:
-    """Write a row that is removed with the next old ones: whether that succeeds is what matters."""
-    connection.execute("INSERT OR REPLACE INTO ended VALUES (x'', 0)")
-
-
-def _many(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-    connection.executemany(statement, rows)
