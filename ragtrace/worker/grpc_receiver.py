@@ -80,8 +80,7 @@ class GrpcReceiver:
             sender = self._senders.name_of(metadata.get("authorization", ""))
             if sender is None:
                 raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
-            if not self._intake.is_open:
-                raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+            self._intake.check_open()
             invalid = self._intake.take(self._read(messages), "", PROTOBUF, sender)
         except IntakeError as error:
             self._intake.refuse(error)
@@ -97,8 +96,7 @@ class GrpcReceiver:
         try:
             return next(messages)
         except (StopIteration, grpc.RpcError):
-            limit = BODY_BYTES
-            message = f"no message came with the call: it has more than {limit} bytes, or its sender went away"
+            message = f"no message came with the call: it has more than {BODY_BYTES} bytes, or its sender went away"
             raise IntakeError(400, "incomplete", message) from None
 
     def _abort(self, context: grpc.ServicerContext, error: IntakeError) -> NoReturn:

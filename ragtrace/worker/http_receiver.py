@@ -122,8 +122,7 @@ class HttpReceiver:
             raise IntakeError(403, "browser", "pages of browsers cannot send; use a collector")
         if self._senders.name_of(headers.get("authorization", "")) is None:
             raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
-        if not self._intake.is_open:
-            raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+        self._intake.check_open()
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > BODY_BYTES:
             raise IntakeError(413, "too_large", f"the body has more than {BODY_BYTES} bytes")

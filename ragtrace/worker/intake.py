@@ -37,20 +37,13 @@ class Intake:
         self._buffer = buffer
         self._traces = traces
         self._pass_on = pass_on
-        self._is_open = False
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = False
         """Whether requests are taken."""
-        return self._is_open
 
-    def open(self) -> None:
-        """Take requests from now on."""
-        self._is_open = True
-
-    def close(self) -> None:
-        """Take no further requests."""
-        self._is_open = False
+    def check_open(self) -> None:
+        """Raises IntakeError where no requests are taken."""
+        if not self.is_open:
+            raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
 
     def refuse(self, error: IntakeError) -> None:
         """Count a request that is not taken, and log the first one of its kind."""
@@ -73,8 +66,7 @@ class Intake:
         `sender` is who sends, by the token; without tokens the first service's name. Returns after the buffer's commit.
         Raises IntakeError where there is no room, where the worker stops, and where the buffer cannot be written.
         """
-        if not self._is_open:
-            raise IntakeError(UNAVAILABLE, "stopping", "the worker is starting or stopping")
+        self.check_open()
         division = divide(request)
         name = sender or division.sender
         size = sum(size_of(piece) for piece in division.pieces)

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.live.init import start_evaluation
-from ragtrace.live.runtime import Runtime
 from ragtrace.settings import Settings
 from ragtrace.settings.section import is_loopback
 from ragtrace.settings.value_forms import check_address
@@ -64,7 +63,8 @@ class Worker:
             self._check_destination(settings)
             if is_transport(settings.otlp_endpoint):
                 settings = replace(settings, transport=settings.otlp_endpoint, otlp_endpoint="")
-            self._runtime = start_evaluation(settings, self._connect, self._outbox.connect)
+            self.runtime = start_evaluation(settings, self._connect, self._outbox.connect)
+            """The evaluation's runtime, with its counters."""
         except BaseException:  # whatever ends the start: the file's lock is for the next worker
             self._buffer.close()
             raise
@@ -157,8 +157,8 @@ class Worker:
 
     def _settle_store(self) -> None:
         """Wait until what was evaluated is in the store. What it cannot take it keeps in a file of its own."""
-        if self._runtime.store is not None:
-            self._runtime.store.flush(30.0)
+        if self.runtime.store is not None:
+            self.runtime.store.flush(30.0)
 
     def _pass_on_late(self, trace: OpenTrace) -> None:
         self._forwarder(EndedTrace(trace, is_late=True))
@@ -194,8 +194,8 @@ class Worker:
                 self._forwarder(EndedTrace(trace, outcome=outcome))
             else:  # it was sent, its scores were not
                 self._outbox.deliver({trace_id: outcome.annotations})
-        self._assembler.start(self._runtime.pipeline)
-        self._intake.open()
+        self._assembler.start(self.runtime.pipeline)
+        self._intake.is_open = True
         if self._source is not None:
             self._source.start()
         for receiver in self._receivers:
@@ -215,11 +215,6 @@ class Worker:
             return f"the worker holds {self.ledger.bytes} bytes of spans, and may hold {self.options.bytes}"
         return self._buffer.error()
 
-    @property
-    def runtime(self) -> Runtime:
-        """The evaluation's runtime, with its counters."""
-        return self._runtime
-
     def stats(self) -> WorkerStats:
         """The worker's counts."""
         return self.ledger.stats(
@@ -233,7 +228,7 @@ class Worker:
         does not take is counted as `shutdown`."""
         until = time.monotonic() + (self.options.exit_seconds if seconds is None else seconds)
         keep = self._buffer.is_durable
-        self._intake.close()
+        self._intake.is_open = False
         if self._source is not None:
             self._source.stop(max(0.0, until - time.monotonic()))
             self._contents.close()
@@ -244,7 +239,7 @@ class Worker:
             self._assembler.let_go()
         self._forwarder.close(max(1.0, until - time.monotonic()))
         self._outbox.close(max(1.0, until - time.monotonic()))
-        self._runtime.close(0.5)
+        self.runtime.close(0.5)
         self._buffer.close()
         stats = self.stats()
         _log.info(
