@@ -109,8 +109,9 @@ class Assembler:
         sampled: list[_Sampled] = []
         what = "failed"
         try:
-            if ended.trace.request is not None:
-                what, sampled = "request", [self._kept(trace, ended.trace.request)]
+            if (stored := ended.trace.request) is not None:  # its application has sampled it
+                probability = ended.trace.probability or stored.sampling_probability
+                what, sampled = "request", [_Sampled(stored, Decision(True, probability, "publisher"))]
             else:
                 what, sampled = self._sampled_of(trace)
         except Exception:  # noqa: BLE001 an odd span costs its trace the scores; the spans leave as they came
@@ -149,7 +150,7 @@ class Assembler:
             records.append(record_from(span, scope.name, service))
         root = next((each for each in records if each.parent_id is None), records[0] if records else None)
         memory = self._memory_of(root.service if root is not None else "")
-        return requests_in(records, memory, with_own=self._settings.reads_broker), unread
+        return requests_in(records, memory, with_own=bool(self._settings.source)), unread
 
     def _memory_of(self, service: str) -> Duplicates:
         memory = self._duplicates.pop(service, None) or Duplicates()
@@ -171,10 +172,6 @@ class Assembler:
         marks[semconv.STATUS] = "sampled_out"
         pipeline.submit(trace, decision)
         return None
-
-    def _kept(self, ended: EndedTrace, request: Trace) -> _Sampled:
-        """A request of the store, which its application has sampled."""
-        return _Sampled(request, Decision(True, ended.trace.probability or request.sampling_probability, "publisher"))
 
     def _pipeline(self) -> Pipeline:
         if self.pipeline is None:

@@ -67,11 +67,6 @@ class MessageBuffer(Buffer):
         self._counts.in_flight = len(self._entries)
         return self._counts
 
-    @property
-    def in_flight(self) -> int:
-        """Messages that are held, and not settled with the broker."""
-        return len(self._entries)
-
     def holds(self, message: TraceMessage) -> bool:
         """Whether this message is held."""
         return message.id in self._entries

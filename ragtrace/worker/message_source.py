@@ -99,7 +99,7 @@ class MessageSource:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _fetch(self) -> None:
-        room = TransportOptions().in_flight - self._buffer.in_flight
+        room = TransportOptions().in_flight - self._buffer.counts.in_flight
         if self._ledger.bytes >= self._settings.bytes:
             room = 0
         messages = self._transport.fetch(max(0, room), _FETCH_SECONDS)

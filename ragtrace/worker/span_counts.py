@@ -68,30 +68,27 @@ class SpanCounts:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._received = self._sent = self._open = self._bytes = self._recovered = self._late = 0
+        self._received = self._sent = self._open = self._recovered = self._late = 0
+        self.bytes = 0
+        """Bytes of the spans that are held."""
         self._dropped: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._traces: Counter[str] = Counter()
         self._ends: Counter[str] = Counter()
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the spans that are held."""
-        return self._bytes
 
     def open(self, spans: int, size: int, *, recovered: bool = False) -> None:
         """Count spans that were taken and are held from now on."""
         with self.lock:
             self._received += spans
             self._open += spans
-            self._bytes += size
+            self.bytes += size
             self._recovered += spans if recovered else 0
 
     def settle(self, spans: int, size: int, reason: str = "") -> None:
         """Count held spans as sent, or as dropped for this reason."""
         with self.lock:
             self._open -= spans
-            self._bytes -= size
+            self.bytes -= size
             if reason:
                 self._dropped[reason] += spans
             else:
@@ -128,7 +125,7 @@ class SpanCounts:
                 self._sent,
                 dict(self._dropped),
                 self._open,
-                self._bytes,
+                self.bytes,
                 open_traces,
                 self._recovered,
                 self._late,

@@ -64,11 +64,6 @@ class WorkerSettings:
     exit_seconds: float = 15.0
     """How long the worker, when it is asked to stop, may finish what is open."""
 
-    @property
-    def reads_broker(self) -> bool:
-        """Whether traces come from a broker."""
-        return bool(self.source)
-
 
 def _check_address(address: str, where: str) -> None:
     if address:
