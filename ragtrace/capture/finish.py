@@ -95,8 +95,8 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
     returned after the last model call started counts only where nothing else is known; what is in the state at the end,
     only where the prompt held it: a state keeps the documents of earlier turns."""
     request = root.request
-    found = [run for run in request.retrieved if run.documents is not None]
-    outer = [run for run in found if not any(above.operation in SEARCHES for above in run.above())]
+    searches = [run for run in request.retrieved if run.documents is not None]
+    outer = [run for run in searches if not any(above.operation in SEARCHES for above in run.above())]
     reranked = [run for run in outer if run.operation == semconv.OP_RERANK]
     groups: list[Sequence[Document]] = [run.documents or () for run in reranked[-1:] or outer]
     calls = len(request.model_calls)

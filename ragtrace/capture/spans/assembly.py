@@ -106,8 +106,8 @@ def requests_in(
         below = _requests_below(anchor, containers, parts)
         if not below:
             searches = [(node, node.facts) for node in parts if node.facts and node.operation in SEARCHES]
-            found = [(node, facts) for node, facts in searches if has_text(facts.documents or ())]
-            memory.retrievals += [_run(node, facts, Request(), None) for node, facts in found]
+            retrievals = [(node, facts) for node, facts in searches if has_text(facts.documents or ())]
+            memory.retrievals += [_run(node, facts, Request(), None) for node, facts in retrievals]
         for request in below:
             if request.root.operation in MODEL_CALLS:
                 start = request.root.record.started
