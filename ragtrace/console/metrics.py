@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import func, select
@@ -17,10 +17,11 @@ from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.schema import items, reviews
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review import anchors
-from ragtrace.console.review.agreement import Agreement, EvaluatorAgreement, agreement
+from ragtrace.console.review.agreement import Agreement, agreement
 from ragtrace.console.review.true_shares import estimates
 from ragtrace.console.topics.topic_figures import largest_topics
 from ragtrace.statistics import Estimate
+from ragtrace.statistics.true_share import TrueShare
 
 _FRESH = 60.0
 """Seconds for which figures are shown again: agreement reads every verdict."""
@@ -62,93 +63,87 @@ class ReviewCollector:
             yield from (*self._families, *self._topics)
 
 
-def _queue(store: Store, now: float) -> Iterator[Any]:
+def _gauge(name: str, documentation: str, labels: Sequence[str] = (), value: float | None = None) -> Any:
     from prometheus_client.core import GaugeMetricFamily
 
+    return GaugeMetricFamily(name, documentation, value, labels or None)
+
+
+def _add_bounds(family: Any, labels: Sequence[str], estimate: Estimate | TrueShare) -> None:
+    """Adds an estimate and the ends of its interval, which may be unknown."""
+    for bound, value in zip(_BOUNDS, (estimate.value, *(estimate.interval or ())), strict=False):
+        family.add_metric([*labels, bound], value)
+
+
+def _queue(store: Store, now: float) -> Iterator[Any]:
     with store.reading() as connection:
         counts = connection.execute(
             select(items.c.state, items.c.reason, func.count()).group_by(items.c.state, items.c.reason)
         ).all()
         oldest = connection.scalar(select(func.min(items.c.created)).where(items.c.state == "open"))
         done = connection.execute(select(func.count(), func.max(reviews.c.created))).one()
-    waiting = GaugeMetricFamily("ragtrace_review_items", "Logs picked for review", labels=["state", "reason"])
+    waiting = _gauge("ragtrace_review_items", "Logs picked for review", ["state", "reason"])
     for state, reason, count in counts:
         waiting.add_metric([state, reason], count)
     yield waiting
-    yield GaugeMetricFamily(
+    yield _gauge(
         "ragtrace_review_oldest_open_seconds",
         "How long the oldest open log has waited; 0 where none does",
         value=0.0 if oldest is None else max(0.0, now - oldest),
     )
-    yield GaugeMetricFamily("ragtrace_reviews", "Reviews that are stored", value=done[0])
+    yield _gauge("ragtrace_reviews", "Reviews that are stored", value=done[0])
     if done[1] is not None:
-        yield GaugeMetricFamily(
-            "ragtrace_last_review_timestamp_seconds", "When a review came in last, in Unix seconds", value=done[1]
-        )
+        text = "When a review came in last, in Unix seconds"
+        yield _gauge("ragtrace_last_review_timestamp_seconds", text, value=done[1])
 
 
 def _topics(store: Store, now: float) -> Iterator[Any]:
     """The topics of the last day by the main evaluator; nothing where no question is grouped."""
-    from prometheus_client.core import GaugeMetricFamily
-
     rates = pass_rates(store, now - _DAY, now)
     evaluator = next(iter(ordered([name for name, rate in rates.items() if rate is not None])), "")
     totals = largest_topics(store, now - _DAY, now, evaluator, MOST_TOPICS)
     if not totals:
         return
-    requests = GaugeMetricFamily(
-        "ragtrace_topic_requests", "Estimated requests of 24 hours by topic of their question", labels=["topic"]
-    )
-    gaps = GaugeMetricFamily(
-        "ragtrace_topic_gaps", "Those of them to which the retrieval found nothing that answers", labels=["topic"]
-    )
-    failures = GaugeMetricFamily(
+    requests = _gauge("ragtrace_topic_requests", "Estimated requests of 24 hours by topic of their question", ["topic"])
+    gaps = _gauge("ragtrace_topic_gaps", "Those of them to which the retrieval found nothing that answers", ["topic"])
+    failures = _gauge(
         "ragtrace_topic_failure_ratio",
         "Share of failures of 24 hours by topic, weighted back to the whole traffic",
-        labels=["topic", "evaluator", "bound"],
+        ["topic", "evaluator", "bound"],
     )
     for total in totals:
         requests.add_metric([total.name], total.requests)
         gaps.add_metric([total.name], total.gaps)
-        for bound, value in zip(_BOUNDS, _numbers(total.failures) if total.failures else (), strict=False):
-            if value is not None:
-                failures.add_metric([total.name, evaluator, bound], value)
+        if total.failures:
+            _add_bounds(failures, (total.name, evaluator), total.failures)
     yield from (requests, gaps, failures)
 
 
 def _people(store: Store, now: float) -> Iterator[Any]:
     """The shares that people would fail, of 30 days."""
-    from prometheus_client.core import GaugeMetricFamily
-
     labels = ["app", "evaluator"]
-    ratio = GaugeMetricFamily(
+    ratio = _gauge(
         "ragtrace_true_failure_ratio",
         "Share of the requests of 30 days that people would fail, from their verdicts and all scores",
-        labels=[*labels, "bound"],
+        [*labels, "bound"],
     )
-    count = GaugeMetricFamily("ragtrace_true_failure_verdicts", "Reviewed logs behind that share", labels=labels)
+    count = _gauge("ragtrace_true_failure_verdicts", "Reviewed logs behind that share", labels)
     for each in estimates(store, now - _WINDOW, now):
-        low, high = each.share.interval
-        for bound, value in zip(_BOUNDS, (each.share.value, low, high), strict=True):
-            ratio.add_metric([each.app, each.evaluator, bound], value)
+        _add_bounds(ratio, (each.app, each.evaluator), each.share)
         count.add_metric([each.app, each.evaluator], each.share.verdicts)
     yield from (ratio, count)
 
 
 def _anchors(store: Store, now: float) -> Iterator[Any]:
     """Evidence on what changed: the evaluator, or the application."""
-    from prometheus_client.core import GaugeMetricFamily
-
-    logs = GaugeMetricFamily(
+    logs = _gauge(
         "ragtrace_anchor_log_e",
         "Log of the e-value against the hypothesis that the evaluator scores reviewed logs as before (unchanged), or "
         "that it fails 10 points more or fewer of them (moved)",
-        labels=["evaluator", "against"],
+        ["evaluator", "against"],
     )
-    counts = GaugeMetricFamily("ragtrace_anchors", "Reviewed logs that were scored again", labels=["evaluator"])
-    ran = GaugeMetricFamily(
-        "ragtrace_anchor_run_timestamp_seconds", "When that was last, in Unix seconds", labels=["evaluator"]
-    )
+    counts = _gauge("ragtrace_anchors", "Reviewed logs that were scored again", ["evaluator"])
+    ran = _gauge("ragtrace_anchor_run_timestamp_seconds", "When that was last, in Unix seconds", ["evaluator"])
     for one in anchors.drifts(store, now):
         logs.add_metric([one.evaluator, "unchanged"], one.log_changed)
         logs.add_metric([one.evaluator, "moved"], one.log_same)
@@ -158,38 +153,19 @@ def _anchors(store: Store, now: float) -> Iterator[Any]:
 
 
 def _figures(results: Agreement) -> Iterator[Any]:
-    from prometheus_client.core import GaugeMetricFamily
-
-    figures = GaugeMetricFamily(
+    figures = _gauge(
         "ragtrace_review_agreement",
         "Evaluator against people, of the label fail, over 30 days, weighted back to the whole traffic",
-        labels=["evaluator", "figure", "bound"],
+        ["evaluator", "figure", "bound"],
     )
-    logs = GaugeMetricFamily(
-        "ragtrace_review_logs", "Logs of 30 days that people and the evaluator judged", labels=["evaluator"]
-    )
-    alphas = GaugeMetricFamily(
-        "ragtrace_reviewer_alpha", "Krippendorff's alpha of the reviewers over 30 days", labels=["evaluator"]
-    )
+    logs = _gauge("ragtrace_review_logs", "Logs of 30 days that people and the evaluator judged", ["evaluator"])
+    alphas = _gauge("ragtrace_reviewer_alpha", "Krippendorff's alpha of the reviewers over 30 days", ["evaluator"])
     for each in results.evaluators:
         logs.add_metric([each.evaluator], each.logs)
-        for name, estimate in _estimates(each):
-            for bound, value in zip(_BOUNDS, _numbers(estimate), strict=True):
-                if value is not None:
-                    figures.add_metric([each.evaluator, name, bound], value)
+        for name in ("precision", "recall", "f1", "kappa"):
+            if (estimate := getattr(each, name)) is not None:
+                _add_bounds(figures, (each.evaluator, name), estimate)
     for name, alpha in results.alphas.items():
         if name and alpha.value is not None:
             alphas.add_metric([name], alpha.value)
     yield from (figures, logs, alphas)
-
-
-def _estimates(each: EvaluatorAgreement) -> Iterator[tuple[str, Estimate]]:
-    for name in ("precision", "recall", "f1", "kappa"):
-        estimate = getattr(each, name)
-        if estimate is not None:
-            yield name, estimate
-
-
-def _numbers(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
-    low, high = estimate.interval or (None, None)
-    return estimate.value, low, high
