@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select
 
@@ -19,6 +20,7 @@ WINDOW = 15 * 60.0
 PER_NAME_AND_ADDRESS, PER_ADDRESS, PER_NAME = 5, 20, 100
 MASKED_SEARCHES = 200
 """Searches by words in a window of one user who sees masked texts: enough to read, too few to try out words."""
+_TABLE = schema.attempts
 _SEARCH = "(search)"  # no client has this address
 
 
@@ -27,43 +29,35 @@ def begin(store: Store, name: str, address: str, now: float | None = None) -> in
 
     Names are kept as hashes: people type passwords into the field for the name.
     """
-    now = time.time() if now is None else now
-    table = schema.attempts
-    who, whence = _name(name), table.c.address == address[:60]
-    of_name = table.c.name == who
-    with store.writing() as connection:
-        connection.execute(delete(table).where(table.c.time < now - WINDOW))
-        waits = [
-            _wait(connection, and_(of_name, whence), PER_NAME_AND_ADDRESS, now),
-            _wait(connection, whence, PER_ADDRESS, now),
-            _wait(connection, of_name, PER_NAME, now),
-        ]
-        if not any(waits):
-            connection.execute(insert(table).values(time=now, name=who, address=address[:60]))
-    return max(waits)
+    whence, of_name = _TABLE.c.address == address[:60], _TABLE.c.name == _name(name)
+    limits = {and_(of_name, whence): PER_NAME_AND_ADDRESS, whence: PER_ADDRESS, of_name: PER_NAME}
+    return _count(store, name, address, limits, time.time() if now is None else now)
 
 
-def begin_search(store: Store, user: int) -> int:
+def begin_search(store: Store, user: int, now: float | None = None) -> int:
     """Count a search by words of a user who sees masked texts. Seconds to wait; 0 to go on."""
-    now, table, who = time.time(), schema.attempts, _name(f"user {user}")
-    with store.writing() as connection:
-        wait = _wait(connection, and_(table.c.name == who, table.c.address == _SEARCH), MASKED_SEARCHES, now)
-        if not wait:
-            connection.execute(delete(table).where(table.c.time < now - WINDOW))
-            connection.execute(insert(table).values(time=now, name=who, address=_SEARCH))
-    return wait
+    name = f"user {user}"
+    own = and_(_TABLE.c.name == _name(name), _TABLE.c.address == _SEARCH)
+    return _count(store, name, _SEARCH, {own: MASKED_SEARCHES}, time.time() if now is None else now)
 
 
 def forget(connection: Connection, name: str, address: str) -> None:
     """It was the right password: what this name failed from this address no longer counts."""
-    table = schema.attempts
-    connection.execute(delete(table).where(table.c.name == _name(name), table.c.address == address[:60]))
+    connection.execute(delete(_TABLE).where(_TABLE.c.name == _name(name), _TABLE.c.address == address[:60]))
 
 
-def _wait(connection: Connection, which: ColumnElement[bool], allowed: int, now: float) -> int:
-    table = schema.attempts
-    failed, oldest = connection.execute(select(func.count(), func.min(table.c.time)).where(which)).one()
-    return 0 if failed < allowed else max(1, math.ceil(oldest + WINDOW - now))
+def _count(store: Store, name: str, address: str, limits: Mapping[ColumnElement[bool], int], now: float) -> int:
+    """Count an attempt unless there are as many as allowed. `limits` has the allowed number by condition."""
+    wait = 0
+    with store.writing() as connection:
+        connection.execute(delete(_TABLE).where(_TABLE.c.time < now - WINDOW))
+        for which, allowed in limits.items():
+            failed, oldest = connection.execute(select(func.count(), func.min(_TABLE.c.time)).where(which)).one()
+            if failed >= allowed:
+                wait = max(wait, 1, math.ceil(oldest + WINDOW - now))
+        if not wait:
+            connection.execute(insert(_TABLE).values(time=now, name=_name(name), address=address[:60]))
+    return wait
 
 
 def _name(name: str) -> str:
