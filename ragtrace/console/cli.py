@@ -31,11 +31,8 @@ def add_commands(commands: Any) -> None:
     serve.add_argument("--tls-certificate", default="", metavar="FILE", help="serve https with this certificate (PEM)")
     serve.add_argument("--tls-key", default="", metavar="FILE", help="the private key of the certificate (PEM)")
     serve.set_defaults(run=_serve)
-    _users(
-        commands.add_parser("user", help="manage the users of the console").add_subparsers(
-            required=True, metavar="ACTION"
-        )
-    )
+    users = commands.add_parser("user", help="manage the users of the console")
+    _users(users.add_subparsers(required=True, metavar="ACTION"))
     _tokens(commands.add_parser("token", help="manage API tokens").add_subparsers(required=True, metavar="ACTION"))
 
 
@@ -43,10 +40,10 @@ def _users(actions: Any) -> None:
     for name, run, text in (
         ("add", _user_add, "add a user; prompts for the password"),
         ("list", _user_list, "list all users"),
-        ("disable", _user_disable, "disable a user at once"),
-        ("enable", _user_disable, "enable a user again"),
-        ("role", _user_role, "change the role of a user"),
-        ("password", _user_password, "set a new password; prompts for it"),
+        ("disable", _user_change, "disable a user at once"),
+        ("enable", _user_change, "enable a user again"),
+        ("role", _user_change, "change the role of a user"),
+        ("password", _user_change, "set a new password; prompts for it"),
         ("link", _user_link, "print an address that opens a console without users, once"),
     ):
         action = actions.add_parser(name, help=text)
@@ -137,30 +134,19 @@ def _user_list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _user_disable(options: argparse.Namespace) -> int:
+def _user_change(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
     with open_store_of(options) as store:
-        accounts.set_disabled(store, options.name, options.action == "disable")
-        _audited(store, f"user.{options.action}", options.name)
-    return 0
-
-
-def _user_role(options: argparse.Namespace) -> int:
-    from ragtrace.console import accounts
-
-    with open_store_of(options) as store:
-        accounts.set_role(store, options.name, options.role)
-        _audited(store, "user.change", options.name, role=options.role)
-    return 0
-
-
-def _user_password(options: argparse.Namespace) -> int:
-    from ragtrace.console import accounts
-
-    with open_store_of(options) as store:
-        accounts.set_password(store, options.name, _password(options))
-        _audited(store, "user.password", options.name)
+        if options.action == "role":
+            accounts.set_role(store, options.name, options.role)
+            _audited(store, "user.change", options.name, role=options.role)
+        elif options.action == "password":
+            accounts.set_password(store, options.name, _password(options))
+            _audited(store, "user.password", options.name)
+        else:
+            accounts.set_disabled(store, options.name, options.action == "disable")
+            _audited(store, f"user.{options.action}", options.name)
     return 0
 
 
