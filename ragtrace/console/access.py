@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
@@ -66,6 +66,11 @@ def store_of(request: Request) -> Store:
 def cookie_name(request: Request) -> str:
     """Over https a name that browsers tie to this very host; otherwise a plain one."""
     return "__Host-ragtrace" if request.url.scheme == "https" else "ragtrace"
+
+
+def cookie_limits(request: Request) -> dict[str, Any]:
+    """Where browsers may send a cookie. Lax: the way back from a sign-in begins on the provider's site."""
+    return {"path": "/", "secure": request.url.scheme == "https", "httponly": True, "samesite": "lax"}
 
 
 def address_of(request: Request) -> str:
@@ -178,7 +183,4 @@ def page_context(request: Request) -> dict[str, object]:
     """What every page has: `user` (None for a stranger), and `csrf`, which a form sends back in its field
     `csrf` and a script in the header X-CSRF-Token."""
     identity: Identity | None = getattr(request.state, "identity", None)
-    return {
-        "user": identity.user if identity is not None else None,
-        "csrf": identity.csrf if identity is not None else "",
-    }
+    return {"user": identity.user if identity else None, "csrf": identity.csrf if identity else ""}

@@ -107,8 +107,7 @@ def set_session(request: Request, response: Response, user: int) -> None:
         if old := request.cookies.get(name):
             sessions.end(connection, old)
         cookie = sessions.begin(connection, user)
-    secure = request.url.scheme == "https"
-    response.set_cookie(name, cookie, sessions.LONGEST, path="/", secure=secure, httponly=True, samesite="lax")
+    response.set_cookie(name, cookie, sessions.LONGEST, **access.cookie_limits(request))
 
 
 @router.post("/logout")
@@ -119,7 +118,7 @@ def sign_out(request: Request, identity: SignedIn) -> Response:
         with store_of(request).writing() as connection:
             sessions.end(connection, cookie)
     response = RedirectResponse("/login", 303)
-    response.delete_cookie(name, path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
+    response.delete_cookie(name, **access.cookie_limits(request))
     return response
 
 

@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ragtrace.console import accounts, audit, login, sessions
-from ragtrace.console.access import settings_of, store_of
+from ragtrace.console.access import cookie_limits, cookie_name, settings_of, store_of
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.options import ROLES, Oidc
 from ragtrace.console.problems import Problem, where
@@ -43,13 +43,12 @@ async def leave(request: Request, next: Annotated[str, Query(max_length=2_000)] 
     request.scope["session"] = remembered = {"next": login.inside(next)}
     try:
         client = await _client(request, provider)
-        response: Response = await client.authorize_redirect(request, _way_back(request))
+        own = settings_of(request).url or str(request.base_url).rstrip("/")
+        response: Response = await client.authorize_redirect(request, f"{own}/login/oidc/callback")
     except Exception as error:  # noqa: BLE001 the network, and any answer of the provider
         raise _failed(error) from None
     cookie = _box(provider).encrypt(json.dumps(remembered).encode()).decode()
-    secure = request.url.scheme == "https"
-    # Lax: the way back begins on the provider's site.
-    response.set_cookie(_cookie(request), cookie, _MINUTES * 60, path="/", secure=secure, httponly=True, samesite="lax")
+    response.set_cookie(_cookie(request), cookie, _MINUTES * 60, **cookie_limits(request))
     return response
 
 
@@ -80,9 +79,7 @@ async def come_back(request: Request) -> Response:
         audit.failed_login(request, "oidc")
         raise _failed(error) from None
     response = await run_in_threadpool(_enter, request, provider, claims, subject, str(remembered.get("next", "/")))
-    response.delete_cookie(
-        _cookie(request), path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax"
-    )
+    response.delete_cookie(_cookie(request), **cookie_limits(request))
     return response
 
 
@@ -117,11 +114,7 @@ def role_of(claims: Mapping[str, Any], provider: Oidc) -> str | None:
     for part in filter(None, provider.claim.split(".")):
         value = value.get(part) if isinstance(value, Mapping) else None
     values = value if isinstance(value, (list, tuple)) else [value]
-    roles = {
-        provider.roles[str(each)]
-        for each in values
-        if provider.claim and str(each) in provider.roles and each is not None
-    }
+    roles = {provider.roles[str(each)] for each in values if each is not None and str(each) in provider.roles}
     if not roles and "*" in provider.roles:
         roles = {provider.roles["*"]}
     return max(roles, key=ROLES.index, default=None)
@@ -166,13 +159,8 @@ async def _client(request: Request, provider: Oidc) -> Any:
     return state.oidc
 
 
-def _way_back(request: Request) -> str:
-    own = settings_of(request).url or str(request.base_url).rstrip("/")
-    return f"{own}/login/oidc/callback"
-
-
 def _cookie(request: Request) -> str:
-    return "__Host-ragtrace-oidc" if request.url.scheme == "https" else "ragtrace-oidc"
+    return f"{cookie_name(request)}-oidc"
 
 
 def _box(provider: Oidc) -> Fernet:
