@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from ragtrace.base.background import Background, Bounds
 from ragtrace.errors import SettingError
-from ragtrace.settings.section import Section
+from ragtrace.settings.section import Section, is_loopback
 
 _log = logging.getLogger(__name__)
 CONTENT = frozenset({"query", "answer", "documents", "reference", "comment", "corrected", "explanation", "answers"})
@@ -70,7 +70,7 @@ def make_target(url: str, secret: str, *, content: bool = False, private: bool =
         raise SettingError(
             "the URL of the webhook contains a user or password; remove it, the signature proves the sender"
         )
-    if parts.scheme == "http" and not private and not _is_loopback(host):
+    if parts.scheme == "http" and not private and not is_loopback(host):
         raise SettingError("the URL of the webhook is plain http; use https, or allow private networks")
     return Target(url, _secret(secret), content, private)
 
@@ -116,13 +116,6 @@ def _secret(text: str) -> bytes:
             "the secret of the webhook is missing or shorter than 16 bytes; create one with `openssl rand -base64 32`"
         )
     return raw
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def signature(secret: bytes, event_id: str, timestamp: int, body: bytes) -> str:
@@ -232,7 +225,7 @@ def _checked_address(host: str, port: int, private: bool) -> str:
         ip = ipaddress.ip_address(address.partition("%")[0])
         if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped
-        is_local_url = ip.is_loopback and _is_loopback(host)  # loopback only if the URL itself names it
+        is_local_url = ip.is_loopback and is_loopback(host)  # loopback only if the URL itself names it
         if not (private or is_local_url or ip.is_global) or ip.is_multicast:
             raise PermissionError(
                 f"{host} resolves to {address}, which is not public; allow private networks to use it"
