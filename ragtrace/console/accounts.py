@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -87,15 +88,12 @@ def add(store: Store, name: str, role: str, password: str | None = None, subject
 
 def local(store: Store) -> Account:
     """The user of a console without users. They have a row, because reviews name their reviewer, but cannot sign in."""
-    try:
-        with store.reading() as connection:
-            return find(connection, LOCAL)
-    except DataError:
-        try:
-            return add(store, LOCAL, "admin")
-        except DataError:  # another request was first
-            with store.reading() as connection:
-                return find(connection, LOCAL)
+    with suppress(DataError), store.reading() as connection:
+        return find(connection, LOCAL)
+    with suppress(DataError):  # another request was first
+        return add(store, LOCAL, "admin")
+    with store.reading() as connection:
+        return find(connection, LOCAL)
 
 
 def set_role(store: Store, name: str, role: str) -> None:

@@ -26,7 +26,6 @@ class Session:
     name: str
     role: str
     csrf: str
-    hash: str
 
 
 def hashed(secret: str) -> str:
@@ -61,7 +60,7 @@ def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Se
     if row.seen < now - min(_SEEN_EVERY, idle / 10):  # not a write for every click
         with store.writing() as connection:
             connection.execute(update(sessions).where(sessions.c.hash == row.hash).values(seen=now))
-    return Session(row.user, row.name, row.role, row.csrf, row.hash)
+    return Session(row.user, row.name, row.role, row.csrf)
 
 
 def end(connection: Connection, cookie: str) -> None:

@@ -187,16 +187,6 @@ class _Post:
     tries: int = 0
 
 
-def _headers(secret: bytes, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    return {
-        "content-type": "application/json",
-        "user-agent": "ragtrace",
-        "webhook-id": event_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": signature(secret, event_id, timestamp, body),
-    }
-
-
 def post(to: Target, event_id: str, body: bytes, timestamp: int) -> int:
     """Posts an event once and returns the status. Follows no redirect. Connects to the address that was checked, so a
     name that resolves differently a moment later has no effect. Raises OSError, http.client.HTTPException, and
@@ -212,7 +202,14 @@ def post(to: Target, event_id: str, body: bytes, timestamp: int) -> int:
             raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
         connection.sock = raw
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", path, body, _headers(to.secret, event_id, timestamp, body))
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "ragtrace",
+            "webhook-id": event_id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(to.secret, event_id, timestamp, body),
+        }
+        connection.request("POST", path, body, headers)
         return connection.getresponse().status
     finally:
         raw.close()
