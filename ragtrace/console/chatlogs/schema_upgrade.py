@@ -24,19 +24,6 @@ _LOCK = 7_236_871_041
 """PostgreSQL's advisory lock for creating and changing tables."""
 
 
-def revision(connection: Connection) -> str | None:
-    """Returns the migration of the store; None for an empty database."""
-    tables = inspect(connection).get_table_names()
-    if "alembic_version" not in tables:
-        if tables and connection.dialect.name == "sqlite":
-            raise SettingError(
-                f"the store {connection.engine.url.database} is another database, such as a worker's buffer"
-            )
-        return None
-    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return None if version is None else str(version)
-
-
 def upgrade(connection: Connection, name: str) -> None:
     """Makes the tables of a new store, or upgrades it, completely or not at all, in the caller's transaction, which
     must be a writing one. Raises SettingError for a store that this version does not know.
@@ -58,19 +45,19 @@ def upgrade(connection: Connection, name: str) -> None:
 
 
 def check(connection: Connection, name: str) -> str | None:
-    """Returns the migration of the store. Raises SettingError if this version of ragtrace does not know it."""
-    current = revision(connection)
-    _refuse_unknown(current, name)
-    return current
+    """Returns the migration of the store; None for an empty database. Raises SettingError if this version of ragtrace
+    does not know it."""
+    tables = inspect(connection).get_table_names()
+    if "alembic_version" in tables:
+        return check_newest(connection, name)
+    if tables and connection.dialect.name == "sqlite":
+        raise SettingError(f"the store {connection.engine.url.database} is another database, such as a worker's buffer")
+    return None
 
 
-def check_newest(connection: Connection, name: str) -> None:
+def check_newest(connection: Connection, name: str) -> str | None:
     """As `check`, for a store that is open: one query, and no look at its tables. Raises SettingError as `check`."""
-    version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    _refuse_unknown(None if version is None else str(version), name)
-
-
-def _refuse_unknown(current: str | None, name: str) -> None:
+    current: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
     if current is not None and current < _FIRST:
         raise SettingError(
             f"the store {name} was written by a development version before 0.2.0; open it once with ragtrace 0.2.0, "
@@ -81,6 +68,7 @@ def _refuse_unknown(current: str | None, name: str) -> None:
             f"the store {name} was written by a newer version of ragtrace (its tables are at {current}, this version "
             f"knows {HEAD}); install that version, or name another store. Nothing was changed"
         )
+    return current
 
 
 def _config() -> Config:
