@@ -71,17 +71,16 @@ def parse_filter(store: Store, connection: Connection, filter: Filter) -> list[C
     return conditions
 
 
-def list_all(connection: Connection, low: int, high: int, most: int) -> list[int]:
-    """Lists all traces; a `Listing`."""
-    return _listing(select(traces.c.id), traces.c.id)(connection, low, high, most)
-
-
 def _listing(query: Select[Any], column: ColumnElement[int]) -> Listing:
     def list_ids(connection: Connection, low: int, high: int, most: int) -> list[int]:
         limited = query.where(column >= low, column <= high).order_by(column.desc()).limit(most)
         return list(connection.scalars(limited))
 
     return list_ids
+
+
+list_all = _listing(select(traces.c.id), traces.c.id)
+"""Lists all traces."""
 
 
 def _listed(where: ColumnElement[bool]) -> Condition:

@@ -99,9 +99,6 @@ class _Search:
     def is_late(self) -> bool:
         return time.monotonic() > self.until
 
-    def list_ids(self, listing: Listing, high: int, most: int) -> list[int]:
-        return listing(self.connection, self.low, high, most)
-
     def check(self, ids: Sequence[int], lead: Condition | None) -> list[int]:
         """Those of `ids`, in their order, that fulfil all conditions; `lead` is the condition that listed them."""
         ids = list(dict.fromkeys(ids))
@@ -150,14 +147,14 @@ def _lead(search: _Search, high: int) -> tuple[Condition | None, list[int] | Non
 
     If all conditions have many, it is the one whose first ids reach back furthest: it has the fewest in a period.
     """
-    lists = [condition for condition in search.conditions if condition.listing is not None]
     reach: list[tuple[int, int]] = []
-    for i, condition in enumerate(lists):
-        ids = search.list_ids(condition.listing, high, _PROBE)  # type: ignore[arg-type]
-        if len(ids) < _PROBE:
-            return condition, ids
-        reach.append((ids[-1], i))
-    return (lists[min(reach)[1]], None) if reach else (None, None)
+    for i, condition in enumerate(search.conditions):
+        if condition.listing is not None:
+            ids = condition.listing(search.connection, search.low, high, _PROBE)
+            if len(ids) < _PROBE:
+                return condition, ids
+            reach.append((ids[-1], i))
+    return (search.conditions[min(reach)[1]], None) if reach else (None, None)
 
 
 def _walk(
@@ -169,7 +166,7 @@ def _walk(
     is_sufficient = all(condition is lead and condition.only for condition in search.conditions)
     size = count if is_sufficient else min(max(2 * count, 100), _CHUNK)
     while True:
-        ids = search.list_ids(listing, high, size)
+        ids = listing(search.connection, search.low, high, size)
         matches += search.check(ids, lead)
         if len(ids) < size:
             return matches, None
