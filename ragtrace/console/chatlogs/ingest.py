@@ -42,13 +42,7 @@ class IngestResult:
     """One for each line that could not be used; the message names the line."""
 
 
-def ingest(
-    path: Path,
-    store: Store,
-    *,
-    data: Path | None = None,
-    app: str = "",
-) -> IngestResult:
+def ingest(path: Path, store: Store, *, data: Path | None = None, app: str = "") -> IngestResult:
     """Stores the lines of a file: objects with `id` and `scores` (`{name: {value, label, explanation, error}}`, with
     optional `version`, `method`, `cause`, `failures` and `evidence`), and optional fields of the request: `query`,
     `contexts`, `answer`, `reference`, `started` (Unix time or ISO 8601), `duration`, `app`, `env`, `model`,

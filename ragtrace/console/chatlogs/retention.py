@@ -208,10 +208,8 @@ def rewrite_files(store: Store) -> None:
             busy, _, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         finally:
             raw.close()
-    except DBAPIError as error:
-        raise _not_rewritten(store, str(error.orig)) from None
-    except sqlite3.Error as error:
-        raise _not_rewritten(store, str(error)) from None
+    except (DBAPIError, sqlite3.Error) as error:
+        raise _not_rewritten(store, str(getattr(error, "orig", error))) from None
     if busy:
         raise _not_rewritten(store, "another connection reads it")
 

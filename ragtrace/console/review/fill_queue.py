@@ -49,7 +49,9 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
         count = sum(enqueue(connection, reason, ids, policy, now) for reason, ids in picks.items())
         if sample is not None and _watermark(connection) == sample.since:  # else another process has drawn meanwhile
             count += enqueue(connection, RANDOM, list(sample.traces), policy, now, sample.traces)
-            _set_watermark(connection, sample.until)
+            value = json.dumps(sample.until)
+            if not connection.execute(update(meta).where(meta.c.name == _WATERMARK).values(value=value)).rowcount:
+                connection.execute(insert(meta).values(name=_WATERMARK, value=value))
         count += named_queues.add_conflicts(connection, now - DAYS * _DAY, now)
         named_queues.route(store, connection, now)
     return count
@@ -130,12 +132,6 @@ def _count_stored(connection: Connection, after: float, until: float) -> int:
 def _watermark(connection: Connection) -> float | None:
     value = connection.scalar(select(meta.c.value).where(meta.c.name == _WATERMARK))
     return None if value is None else float(json.loads(value))
-
-
-def _set_watermark(connection: Connection, until: float) -> None:
-    value = json.dumps(until)
-    if not connection.execute(update(meta).where(meta.c.name == _WATERMARK).values(value=value)).rowcount:
-        connection.execute(insert(meta).values(name=_WATERMARK, value=value))
 
 
 # --- into the queue ---------------------------------------------------------------------------------------------------

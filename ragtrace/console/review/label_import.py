@@ -90,13 +90,12 @@ class LabelWords:
     """Numbers from this one on are `pass`, lower ones `fail`; None where only 0 and 1 are labels."""
 
 
-def import_from_tool(  # noqa: PLR0917 the arguments of `import_labels`, and the tool
+def import_from_tool(
     store: Store,
     tool: str,
     read: Callable[[Sequence[StoredRequest]], Iterable[PersonLabel]],
     words: LabelWords | None = None,
     probability: float | None = None,
-    now: float | None = None,
 ) -> ImportResult:
     """Imports what people said of stored requests in another tool, which `read` reads; see `import_labels`. An import
     that is repeated changes nothing, except what people have changed in the tool meanwhile."""
@@ -104,7 +103,7 @@ def import_from_tool(  # noqa: PLR0917 the arguments of `import_labels`, and the
         rows = connection.execute(select(traces.c.trace_id, traces.c.span_id).order_by(traces.c.id)).all()
     errors: list[tuple[int, str]] = []
     labels = _labels_of(read([StoredRequest(*row) for row in rows]), words or LabelWords(), errors)
-    return _import(store, labels, errors, f"{tool}, label", probability, now)
+    return _import(store, labels, errors, f"{tool}, label", probability)
 
 
 def _import(  # noqa: PLR0917 what both kinds of import have
@@ -113,7 +112,7 @@ def _import(  # noqa: PLR0917 what both kinds of import have
     errors: list[tuple[int, str]],
     place: str,
     probability: float | None,
-    now: float | None,
+    now: float | None = None,
 ) -> ImportResult:
     """Stores labels. `place` and a number say where a label that cannot be used is."""
     if probability is not None and not 0.0 < probability <= 1.0:
