@@ -15,7 +15,7 @@ from sqlalchemy import Connection, RowMapping, insert, or_, select, update
 from ragtrace.console import sessions
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.options import ROLES
-from ragtrace.errors import DataError, MissingExtraError, SettingError
+from ragtrace.errors import DataError, MissingExtraError, SettingError, package
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -156,11 +156,7 @@ def hash_password(password: str, name: str = "") -> str:
 
 
 def _check_guessing(password: str, name: str) -> None:
-    try:
-        from zxcvbn import zxcvbn
-    except ImportError as error:
-        raise MissingExtraError("zxcvbn", "serve", "a password") from error
-    estimate = zxcvbn(password[:_ESTIMATED], user_inputs=["ragtrace", name])
+    estimate = package("zxcvbn", "serve", "a password").zxcvbn(password[:_ESTIMATED], user_inputs=["ragtrace", name])
     if estimate["score"] < 3:  # fewer than 10^8 guesses: "safely unguessable" begins there, says its documentation
         reason = estimate["feedback"]["warning"] or "It needs too few guesses."
         raise SettingError(f"this password is easy to guess. {reason} Use several words that do not belong together")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.background import after_fork
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import MissingExtraError, SettingError, package
 
 try:
     from sqlalchemy import Connection, Engine, insert, select
@@ -170,7 +170,7 @@ def open_store(
     """
     keys = Keys(key) if key is not None else None
     if keys is not None:
-        _require_cryptography()
+        package("cryptography", "store", "A store with a key")
     address = engines.parse_url(url)
     if not create:
         engines.require_file(address)
@@ -223,10 +223,3 @@ def registered_keys(connection: Connection) -> set[str]:
 def register_key(connection: Connection, name: str) -> None:
     """Records that a key encrypts content of the store from now on."""
     connection.execute(insert(meta).values(name=f"key:{name}", value=str(int(time.time()))))
-
-
-def _require_cryptography() -> None:
-    try:
-        import cryptography  # noqa: F401 only checks that it is installed
-    except ImportError:
-        raise MissingExtraError("cryptography", "store", "A store with a key") from None

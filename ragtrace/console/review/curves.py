@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtrace.errors import DataError, MissingExtraError
+from ragtrace.errors import DataError, package
 from ragtrace.evaluation import Direction
 
 _EDGE = 1e-4
@@ -177,11 +177,7 @@ def _sigmoid(z: Any) -> Any:
 
 def numpy() -> Any:
     """The module numpy. Raises MissingExtraError if it is not installed."""
-    try:
-        import numpy as np
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("numpy", "store", "Calibration") from error
-    return np
+    return package("numpy", "store", "Calibration")
 
 
 def log_loss(probabilities: Any, bad: Any, weights: Any) -> float:

@@ -29,7 +29,7 @@ from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import StoredTrace
 from ragtrace.console.review.verdicts import read_content
 from ragtrace.console.review.weights import load_verdicts
-from ragtrace.errors import DataError, MissingExtraError
+from ragtrace.errors import DataError, package
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii, mask_pii_at
 
@@ -275,16 +275,13 @@ def _write_lines(path: Path, rows: Iterator[dict[str, Any]], *, is_gzip: bool) -
 
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("pyarrow", "eval", "A data set in Parquet") from error
-    schema = _schema(pyarrow)
+    arrow = package("pyarrow", "eval", "A data set in Parquet")
+    parquet = package("pyarrow.parquet", "eval", "A data set in Parquet")
+    schema = _schema(arrow)
     create_private(path)
-    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rows, 1_000)):
-            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+            writer.write_table(arrow.Table.from_pylist(group, schema=schema))
 
 
 def _schema(pa: Any) -> Any:
