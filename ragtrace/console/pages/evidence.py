@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -57,51 +57,49 @@ class Chunk:
     """Those that have their closest passage here."""
 
 
+_Span = tuple[int, int, int, Evidence]
+"""Start, end, number of the claim, and the claim."""
+
+
 def answer_text(answer: str, evidence: Sequence[Evidence], chunks: Sequence[Document]) -> Text:
     """The answer, its sentences marked; where claims overlap, the worst one counts. Offsets outside it are cut."""
     spans = [
         (max(0, e.start), min(len(answer), e.end), number, e) for number, e in enumerate(evidence[:_CUTS], start=1)
     ]
-    pieces = []
-    opened: set[int] = set()
-    for start, end, over in _cut(answer, spans):
-        claims = tuple(number for number, _ in over)
-        opens = tuple(n for n in claims if n not in opened)
-        opened.update(opens)
-        if not over:
-            pieces.append(Piece(answer[start:end]))
-            continue
-        number, worst = over[0]
-        ends = min(len(answer), worst.end) == end
-        target = f"p{number}" if _passage(worst, chunks) else ""
-        pieces.append(Piece(answer[start:end], claims, _verdict(worst), opens, ends, _label(worst), target))
-    return _fold(pieces, bool(spans))
+    targets = {number: f"p{number}" if _passage(e, chunks) else "" for *_, number, e in spans}
+    return _fold(_pieces(answer, spans, targets), bool(spans))
 
 
 def chunk_texts(chunks: Sequence[Document], evidence: Sequence[Evidence]) -> tuple[Chunk, ...]:
     """The chunks by rank, the passages in them marked."""
-    by_rank: dict[int, list[tuple[int, int, int, Evidence]]] = {}
+    by_rank: dict[int, list[_Span]] = {}
     for number, e in enumerate(evidence[:_CUTS], start=1):
         if (passage := _passage(e, chunks)) is not None:
             by_rank.setdefault(passage[0], []).append((passage[1], passage[2], number, e))
     return tuple(_chunk(rank, document, by_rank.get(rank, [])) for rank, document in enumerate(chunks))
 
 
-def _chunk(rank: int, document: Document, spans: list[tuple[int, int, int, Evidence]]) -> Chunk:
-    text, pieces = document.content, []
-    opened: set[int] = set()
+def _chunk(rank: int, document: Document, spans: list[_Span]) -> Chunk:
+    pieces = _pieces(document.content, spans, {number: f"s{number}" for *_, number, _ in spans})
+    claims = sorted({number for piece in pieces for number in piece.claims})
+    return Chunk(rank + 1, document, _fold(pieces, bool(spans)), tuple(claims))
+
+
+def _pieces(text: str, spans: Sequence[_Span], targets: Mapping[int, str]) -> list[Piece]:
+    """The stretches of a text. `targets` says by claim where its link leads."""
+    pieces, opened = [], set[int]()
+    span_ends = {number: end for _, end, number, _ in spans}
     for start, end, over in _cut(text, spans):
+        if not over:
+            pieces.append(Piece(text[start:end]))
+            continue
         claims = tuple(number for number, _ in over)
         opens = tuple(n for n in claims if n not in opened)
         opened.update(opens)
-        if not over:
-            pieces.append(Piece(text[start:end]))
-        else:
-            pieces.append(Piece(text[start:end], claims, _verdict(over[0][1]), opens, target=f"s{claims[0]}"))
-    return Chunk(rank + 1, document, _fold(pieces, bool(spans)), tuple(sorted(opened)))
-
-
-_Span = tuple[int, int, int, Evidence]
+        number, worst = over[0]
+        ends = span_ends[number] == end
+        pieces.append(Piece(text[start:end], claims, _verdict(worst), opens, ends, _label(worst), targets[number]))
+    return pieces
 
 
 def _cut(text: str, spans: Sequence[_Span]) -> list[tuple[int, int, list[tuple[int, Evidence]]]]:
