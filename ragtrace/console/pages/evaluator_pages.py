@@ -104,11 +104,12 @@ def _page(request: Request, name: str, query: Asked, proposal: object = None) ->
     if board_ is not None and (at := query.place) is not None:
         place = min(at, len(board_.steps) - 1)
         board_ = board(judged, about.threshold, direction, board_.steps[place].threshold, weighted=weighted)
-    history = _history(store, name)
+    versions, history = _versions(store, name), _history(store, name)
+    description = next((row.description for row in versions if row.description is not None), "")
     active = next((entry.calibrated for entry in history if entry.active), None)
     return render(
-        request, "evaluator.html.j2", name=name, about=about, description=_description(store, name),
-        question=question(name, _description(store, name)), direction=direction, versions=_versions(store, name),
+        request, "evaluator.html.j2", name=name, about=about, description=description,
+        question=question(name, description), direction=direction, versions=versions[:_VERSIONS],
         board=board_, weighted=weighted, judged=len({row.trace for row in judged}),
         reliability=_reliability(judged, active, weighted), calibrated=active is not None, history=history,
         proposal=proposal, least=calibration.LEAST, file=settings_of(request).calibration_file, cost=_cost(store, name),
@@ -127,16 +128,9 @@ def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, wei
 def _versions(store: Store, name: str) -> Sequence[Row[Any]]:
     """The rows of an evaluator's versions that have scored something, newest first."""
     table = schema.evaluators
-    query = select(table).where(table.c.name == name).order_by(table.c.first_seen.desc()).limit(_VERSIONS)
+    query = select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())
     with store.reading() as connection:
         return connection.execute(query).all()
-
-
-def _description(store: Store, name: str) -> str:
-    table = schema.evaluators
-    query = select(table.c.description).where(table.c.name == name, table.c.description.is_not(None))
-    with store.reading() as connection:
-        return str(connection.scalar(query.order_by(table.c.first_seen.desc()).limit(1)) or "")
 
 
 def _history(store: Store, name: str) -> tuple[Entry, ...]:
@@ -195,12 +189,5 @@ def figures_of(calibration: Any) -> list[tuple[str, Any, Any, str]]:
         ("brier", "Brier score", "mean squared error of its probabilities; lower is better"),
         ("ece", "calibration error", "mean distance of its probabilities from what came true; lower is better"),
     )
-    return [
-        (
-            title,
-            getattr(calibration.before, name) if calibration.before else None,
-            getattr(calibration.after, name),
-            meaning,
-        )
-        for name, title, meaning in names
-    ]
+    before, after = calibration.before, calibration.after
+    return [(title, getattr(before, name, None), getattr(after, name), text) for name, title, text in names]
