@@ -86,7 +86,8 @@ def reliability(points: Sequence[Point], label: str) -> str:
     complete = [p for p in points if p.value is not None]
     if not complete:
         return ""
-    shapes = [svg.grid(_FRAME, _SHARES, "zero"), svg.line("limit", *_corner(0.0), *_corner(1.0))]
+    diagonal = svg.line("limit", _FRAME.x(0.0), _FRAME.y(0.0), _FRAME.x(1.0), _FRAME.y(1.0))
+    shapes = [svg.grid(_FRAME, _SHARES, "zero"), diagonal]
     for p in complete:
         x, y = _FRAME.x(_SHARES.share(p.x)), _FRAME.y(_SHARES.share(p.value or 0.0))
         if p.low is not None and p.high is not None:
@@ -150,10 +151,6 @@ def _period(start: float, end: float) -> tuple[str, str]:
     else:
         form = "%H:%M" if ends[0].date() == ends[1].date() else "%d %b %H:%M"
     return ends[0].strftime(form), ends[1].strftime(form)
-
-
-def _corner(share: float) -> Spot:
-    return _FRAME.x(share), _FRAME.y(share)
 
 
 def _middle(i: int, points: Sequence[Point]) -> float:

@@ -36,7 +36,6 @@ _QUESTIONS: Mapping[str, str] = {
     "pii_leakage": "Is the answer free of personal data?", "sensitive_data_leakage": "Is the answer free of secrets?",
     "language_mismatch": "Is the answer in the language of the question?",
 }  # fmt: skip
-_LOOPS = "Is the answer free of repetition?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def question(evaluator: str, description: str = "") -> str:
     if text := _QUESTIONS.get(evaluator):
         return text
     if evaluator.startswith("looping_"):
-        return _LOOPS
+        return "Is the answer free of repetition?"
     first = clip(description.split("\n", maxsplit=1)[0], 140)
     return first or f"{evaluator.replace('_', ' ').capitalize()}: is it good?"
 
@@ -104,12 +103,8 @@ def asked_evaluators(stored: StoredTrace, main: str) -> list[str]:
     """The evaluators whose questions a log's reviewer is asked, the main one first."""
     scores = {score.name: score for score in stored.evaluation.scores}
     names = [name for name, score in scores.items() if score.label in ("pass", "fail", "refusal") or score.error]
-    places = {name: i for i, name in enumerate(_in_order(names, main))}
+    places = {name: i for i, name in enumerate(ordered(names))}
     return sorted(places, key=lambda name: (name != main, scores[name].method == "code", places[name]))
-
-
-def _in_order(names: Sequence[str], main: str) -> list[str]:
-    return sorted(ordered(names), key=lambda name: name != main)
 
 
 def _evaluator(name: str, earlier: str, descriptions: Mapping[str, str], key: str) -> Ask:

@@ -133,18 +133,16 @@ def _own_questions(store: Store, stored: StoredTrace) -> list[OwnQuestion]:
 def _descriptions(store: Store) -> dict[str, str]:
     table = schema.evaluators
     with store.reading() as connection:
-        return {
-            row.name: row.description or "" for row in connection.execute(select(table.c.name, table.c.description))
-        }
+        rows = connection.execute(select(table.c.name, table.c.description))
+        return {row.name: row.description or "" for row in rows}
 
 
 def _progress(request: Request, user: User, now: float) -> Progress:
     store = store_of(request)
     waiting = review_queue.count_waiting(store, user.id, now)
     reviews = schema.reviews.c
-    query = select(func.count(), func.count().filter(reviews.user == user.id)).where(
-        reviews.created >= now - now % _DAY
-    )
+    query = select(func.count(), func.count().filter(reviews.user == user.id))
+    query = query.where(reviews.created >= now - now % _DAY)
     with store.reading() as connection:
         everybody, own = connection.execute(query).one()
     return Progress(everybody, own, settings_of(request).policy.quota, waiting)

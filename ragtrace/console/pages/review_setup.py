@@ -14,7 +14,6 @@ from ragtrace.console.access import Admin, Reviewer, User, store_of
 from ragtrace.console.api import exchange
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.store_types import Filter, Review, Verdict
-from ragtrace.console.options import ROLES
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import LABELS
@@ -34,16 +33,12 @@ def setup(request: Request, user: Admin) -> Response:
     """All queues, and a form for a new one."""
     store = store_of(request)
     with store.reading() as connection:
-        people = [
-            account.name
-            for account in accounts.everybody(connection)
-            if not account.disabled and ROLES.index(account.role) >= ROLES.index("reviewer")
-        ]
+        everybody = accounts.everybody(connection)
     return render(
         request,
         "review_setup.html.j2",
         queues=named_queues.load(store),
-        people=people,
+        people=[account.name for account in everybody if not account.disabled and account.role != "viewer"],
         choices=search.choices(store),
         labels=LABELS,
         filter_fields=named_queues.FILTER_FIELDS,

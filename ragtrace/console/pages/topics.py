@@ -212,7 +212,7 @@ def _note(report: TopicReport, period: str) -> str:
     else:
         sentences = [f"No topic fails clearly more often than all questions, of which {percent(usual, 0)} fail."]
     if worse := [row for row, _ in candidates if row.verdict == "worse"]:
-        sentences.append(f"{_count(len(worse), 'topic')} became worse: {_listed(worse)}.")
+        sentences.append(f"{len(worse)} topic{'s' if len(worse) > 1 else ''} became worse: {_listed(worse)}.")
     elif any(row.change for row, _ in candidates):
         sentences.append("No topic became worse beyond chance.")
     return " ".join(sentences)
@@ -221,7 +221,3 @@ def _note(report: TopicReport, period: str) -> str:
 def _listed(rows: list[TopicRow]) -> str:
     names = "; ".join(f"“{row.name}”" for row in rows[:_MOST_NAMES])
     return names + (f"; and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -89,12 +89,10 @@ def _topics(store: Store) -> dict[str, str]:
 
 def _line(row: TraceSummary, evaluator: str) -> TraceLine:
     names = ordered(list(row.scores))
-    main = (
-        evaluator if evaluator in row.scores else next((n for n in names if row.scores[n][1] in ("pass", "fail")), "")
-    )
-    failed = [name for name in names if name != main and row.scores[name][1] == "fail"]
-    main_score = (main, *row.scores[main]) if main else None
-    return TraceLine(row, main_score, tuple(failed))
+    judged = [name for name in names if row.scores[name][1] in ("pass", "fail")]
+    main = evaluator if evaluator in row.scores else next(iter(judged), "")
+    failed = tuple(name for name in judged if name != main and row.scores[name][1] == "fail")
+    return TraceLine(row, (main, *row.scores[main]) if main else None, failed)
 
 
 @router.get("/traces/{trace_id}")
@@ -142,11 +140,9 @@ def load_limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tupl
     """Threshold and direction of every evaluator that scored a trace, by name and version."""
     table = schema.evaluators
     names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}
-    statement = select(table.c.name, table.c.version, table.c.threshold, table.c.direction).where(
-        table.c.name.in_(names)
-    )
     with store.reading() as connection:
-        return {(name, version): (limit, way) for name, version, limit, way in connection.execute(statement)}
+        rows = connection.execute(select(table).where(table.c.name.in_(names)))
+        return {(row.name, row.version): (row.threshold, row.direction) for row in rows}
 
 
 def _views(store: Store, user: User) -> Sequence[tuple[int, str, str]]:
