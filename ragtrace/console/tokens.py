@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from ragtrace.console import accounts
 from ragtrace.console.chatlogs import schema
@@ -61,7 +61,7 @@ def add(store: Store, name: str, user: str, scopes: Sequence[str], days: float |
         row = {"name": name, "user": owner.id, "scopes": ",".join(granted), "created": now, "revoked": False}
         expires = None if days is None else now + days * 86_400
         result = connection.execute(insert(schema.tokens).values(hash=hashed(secret), expires=expires, **row))
-        (token,) = _rows(connection, result.inserted_primary_key[0])  # type: ignore[index]
+        (token,) = _rows(connection, schema.tokens.c.id == result.inserted_primary_key[0])  # type: ignore[index]
     return token, secret
 
 
@@ -71,17 +71,10 @@ def find(store: Store, secret: str, now: float | None = None) -> Token | None:
         return None
     now = time.time() if now is None else now
     table, users = schema.tokens, schema.users
+    good = (table.c.hash == hashed(secret), table.c.revoked.is_(False), users.c.disabled.is_(False))
     with store.reading() as connection:
-        good = (
-            select(table.c.id)
-            .join(users, users.c.id == table.c.user)
-            .where(table.c.hash == hashed(secret), table.c.revoked.is_(False), users.c.disabled.is_(False))
-        )
-        row = connection.execute(good).one_or_none()
-        if row is None:
-            return None
-        (token,) = _rows(connection, row.id)
-    if token.expires is not None and token.expires <= now:
+        token = next(iter(_rows(connection, *good)), None)
+    if token is None or (token.expires is not None and token.expires <= now):
         return None
     if token.used is None or token.used < now - _USED_EVERY:
         with store.writing() as connection:
@@ -103,13 +96,11 @@ def revoke(store: Store, token: int) -> None:
         raise DataError(f"there is no token {token}")
 
 
-def _rows(connection: Connection, token: int | None = None) -> list[Token]:
+def _rows(connection: Connection, *conditions: ColumnElement[bool]) -> list[Token]:
     table, users = schema.tokens, schema.users
     columns = [column for column in table.c if column.name != "hash"]
     query = select(*columns, users.c.name.label("user_name"), users.c.role)
-    query = query.join(users, users.c.id == table.c.user).order_by(table.c.id.desc())
-    if token is not None:
-        query = query.where(table.c.id == token)
+    query = query.join(users, users.c.id == table.c.user).where(*conditions).order_by(table.c.id.desc())
     rows = connection.execute(query).mappings()
     return [
         Token(**{**row, "scopes": frozenset(row["scopes"].split(",")), "revoked": bool(row["revoked"])}) for row in rows
