@@ -72,17 +72,11 @@ def _complete(operation: dict[str, Any]) -> None:
 
 async def only_known_parameters(request: Request) -> None:
     """A parameter that is not known is refused: a misspelt filter that is ignored would show everything."""
-    operation = _operation(request)
+    path = getattr(request.scope.get("route"), "path", "")
+    operation = described(request.app)["paths"].get(path, {}).get(request.method.lower(), {})
     parameters = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
     if unknown := sorted(set(request.query_params) - parameters):
         names = ", ".join(sorted(parameters)) or "none"
         raise Problem(
             422, "The request is invalid", f"There is no parameter {unknown[0][:60]!r}. The parameters are: {names}."
         )
-
-
-def _operation(request: Request) -> dict[str, Any]:
-    path = getattr(request.scope.get("route"), "path", "")
-    methods = described(request.app)["paths"].get(path, {})
-    operation: dict[str, Any] = methods.get(request.method.lower(), {})
-    return operation

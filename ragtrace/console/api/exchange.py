@@ -111,14 +111,7 @@ class ExportQuery(BaseModel):
 def give_feedback(request: Request, user: GivesFeedback, payload: FeedbackIn) -> Kept:
     """Keep what a user of the application said. Needs a token with the scope `feedback`."""
     audit.note(request, object=payload.trace_id, thumbs=payload.thumbs)
-    entry = Feedback(
-        payload.trace_id,
-        payload.thumbs,
-        payload.comment,
-        payload.source or user.name,
-        score=payload.score,
-        category=payload.category,
-    )
+    entry = Feedback(**payload.model_dump(exclude={"source"}), source=payload.source or user.name)
     policy = settings_of(request).policy
     return Kept(stored=feedback.add_feedback(store_of(request), entry, policy=policy))
 

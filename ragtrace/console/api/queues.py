@@ -97,30 +97,17 @@ def list_queues(request: Request, user: Reviewer) -> list[QueueOut]:
 def add_queue(request: Request, user: Admin, payload: QueueIn) -> QueueOut:
     """A new queue; waiting logs that match its filter come into it at once."""
     audit.note(request, object=payload.name, assignees=len(payload.assignees))
-    return _out(
-        named_queues.create(
-            store_of(request),
-            payload.name,
-            instructions=payload.instructions,
-            filter=payload.filter.as_filter(),
-            assignees=payload.assignees,
-        )
-    )
+    values = payload.model_dump(include={"instructions", "assignees"})
+    return _out(named_queues.create(store_of(request), payload.name, filter=payload.filter.as_filter(), **values))
 
 
 @router.patch("/review/queues/{name}")
 def change_queue(request: Request, user: Admin, name: QueueName, payload: QueueChange) -> QueueOut:
     """Change a queue. The waiting logs of a closed one are everybody's again."""
     audit.note(request, object=name, changed=sorted(payload.model_fields_set))
-    changed = named_queues.change(
-        store_of(request),
-        name,
-        instructions=payload.instructions,
-        filter=payload.filter.as_filter() if payload.filter is not None else None,
-        assignees=payload.assignees,
-        closed=payload.closed,
-    )
-    return _out(changed)
+    values = payload.model_dump(include={"instructions", "assignees", "closed"})
+    filter = payload.filter.as_filter() if payload.filter is not None else None
+    return _out(named_queues.change(store_of(request), name, filter=filter, **values))
 
 
 @router.post("/review/queues/{name}/logs")
