@@ -230,9 +230,8 @@ def _people(store: Store, trace: int) -> _People:
 
 
 def _answer(reviewer: str, question: str, value: str | float) -> dict[str, Any]:
-    is_text = isinstance(value, str)
-    return {"reviewer": reviewer, "question": question, "text": value if is_text else None,
-            "number": None if is_text else value}  # fmt: skip
+    text, number = (value, None) if isinstance(value, str) else (None, value)
+    return {"reviewer": reviewer, "question": question, "text": text, "number": number}
 
 
 def _evidence(marks: Sequence[tuple[str, Evidence]], answer: str, redact: Callable[[str], str]) -> list[dict[str, Any]]:
@@ -286,24 +285,19 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
 
 def _schema(pa: Any) -> Any:
     text, number, place = pa.string(), pa.float64(), pa.int64()
-    label = {"evaluator": text, "label": text}
+
+    def rows(**columns: Any) -> Any:
+        return pa.list_(pa.struct(list(columns.items())))
+
     columns = {
         "id": text, "query": text,
-        "contexts": pa.list_(pa.struct(list({"id": text, "content": text, "score": number, "source": text}.items()))),
+        "contexts": rows(id=text, content=text, score=number, source=text),
         "answer": text, "reference": text, "corrected": pa.bool_(), "model": text, "duration": number,
-        "verdicts": pa.list_(pa.struct(list(label.items()))),
-        "labels": pa.list_(pa.struct(list({"reviewer": text, **label, "comment": text}.items()))),
-        "answers": pa.list_(
-            pa.struct(list({"reviewer": text, "question": text, "text": text, "number": number}.items()))
-        ),
-        "evidence": pa.list_(
-            pa.struct(
-                list({"reviewer": text, "start": place, "end": place, "text": text, "verdict": text}.items())
-            )
-        ),
-        "scores": pa.list_(
-            pa.struct(list({"evaluator": text, "version": text, "value": number, "label": text}.items()))
-        ),
+        "verdicts": rows(evaluator=text, label=text),
+        "labels": rows(reviewer=text, evaluator=text, label=text, comment=text),
+        "answers": rows(reviewer=text, question=text, text=text, number=number),
+        "evidence": rows(reviewer=text, start=place, end=place, text=text, verdict=text),
+        "scores": rows(evaluator=text, version=text, value=number, label=text),
         "weight": number, "thumbs": pa.int8(), "started": number, "consent": text, "license": text,
     }  # fmt: skip
     return pa.schema(list(columns.items()))
