@@ -37,11 +37,9 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
     """
     now, policy = time.time() if now is None else now, policy or Policy()
     message = _checked(message, now)
-    content = {"trace_id": message.trace_id, "source": message.source}
+    row = {name: getattr(message, name) for name in ("trace_id", "source", "thumbs", "score", "category", "created")}
     with store.writing() as connection:
         columns = store.seal(message.trace_id, {"comment": message.comment})
-        values = {"thumbs": message.thumbs, "score": message.score, "category": message.category}
-        row = {**content, **values, "created": message.created}
         connection.execute(insert(feedback).values(**row, **columns))
         query = select(traces.c.id).where(trace_is(message.trace_id)).order_by(traces.c.id.desc())
         ids = list(connection.scalars(query))
@@ -50,7 +48,8 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
         if ids and message.thumbs == -1 and _has_room(connection, policy, ids[0], now):
             enqueue(connection, "feedback", ids[:1], policy, now)
     if message.thumbs == -1:
-        notify(store, "feedback.negative", {**content, "comment": message.comment})
+        content = {name: getattr(message, name) for name in ("trace_id", "source", "comment")}
+        notify(store, "feedback.negative", content)
     return bool(ids)
 
 

@@ -86,9 +86,9 @@ def measure_labels(logs: Sequence[ReviewedLog], flags: Sequence[bool], *, draws:
         return Estimate(value, percentile_interval(values, value), len(group), _effective(group))
 
     return LabelMeasures(
-        precision=estimate(_precision, failing),
+        precision=estimate(lambda cells: _ratio(cells[0], cells[0] + cells[1]), failing),
         recall=estimate(_recall, logs),
-        f1=estimate(_f1, logs),
+        f1=estimate(lambda cells: _ratio(2 * cells[0], 2 * cells[0] + cells[1] + cells[2]), logs),
         balanced_accuracy=estimate(_balanced_accuracy, logs),
         kappa=estimate(kappa, logs),
     )
@@ -113,16 +113,8 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def _precision(cells: Cells) -> float | None:
-    return _ratio(cells[0], cells[0] + cells[1])
-
-
 def _recall(cells: Cells) -> float | None:
     return _ratio(cells[0], cells[0] + cells[2])
-
-
-def _f1(cells: Cells) -> float | None:
-    return _ratio(2 * cells[0], 2 * cells[0] + cells[1] + cells[2])
 
 
 def _balanced_accuracy(cells: Cells) -> float | None:

@@ -111,9 +111,8 @@ def _by_words(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(
-        word[:6] for word in _WORD.findall(text.casefold())
-    )  # endings differ, so only the beginning counts
+    # Endings differ, so only the beginning counts.
+    return frozenset(word[:6] for word in _WORD.findall(text.casefold()))
 
 
 def _cosine(one: frozenset[str], two: frozenset[str]) -> float:
