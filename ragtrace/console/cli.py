@@ -83,6 +83,9 @@ def _serve(options: argparse.Namespace) -> int:
     from ragtrace.settings import load
 
     try:
+        from sqlalchemy import select
+
+        from ragtrace.console.chatlogs.schema import traces
         from ragtrace.console.options import load_console
         from ragtrace.console.review.policy import load_policy
         from ragtrace.console.server import serve
@@ -97,21 +100,14 @@ def _serve(options: argparse.Namespace) -> int:
     for file in filter(None, (options.tls_certificate, options.tls_key)):
         Path(file).read_bytes()  # uvicorn's error does not name it
     with open_store_of(options, create=options.create) as store, deliver_verdicts(store):
-        if _is_empty(store):
+        with store.reading() as connection:
+            is_empty = connection.execute(select(traces.c.id).limit(1)).first() is None
+        if is_empty:
             logging.getLogger("ragtrace.console").warning(
                 "ragtrace console: the store %s holds no logs. If it should, check --store", store.name
             )
         serve(store, settings, options.tls_certificate, options.tls_key)
     return 0
-
-
-def _is_empty(store: Store) -> bool:
-    from sqlalchemy import select
-
-    from ragtrace.console.chatlogs.schema import traces
-
-    with store.reading() as connection:
-        return connection.execute(select(traces.c.id).limit(1)).first() is None
 
 
 def _user_add(options: argparse.Namespace) -> int:
