@@ -51,27 +51,26 @@ def board(
     *,
     weighted: bool,
 ) -> Board | None:
-    """The board, with the candidate nearest to `wanted`, or else to the threshold in force; None where no reviewed log
+    """The board, with the step nearest to `candidate`, or else to the threshold in force; None where no reviewed log
     has a score that weighs anything."""
-    steps = tuple(
-        sorted(measure_thresholds(judged, None, direction, weighted=weighted), key=lambda step: step.threshold)
-    )
+    steps = measure_thresholds(judged, None, direction, weighted=weighted)
     if not steps:
         return None
     now = None
     if threshold is not None:
         (now,) = measure_thresholds(judged, [threshold], direction, weighted=weighted)
         if all(step.threshold != threshold for step in steps):
-            steps = tuple(sorted((*steps, now), key=lambda step: step.threshold))
-    aim = (
-        candidate if candidate is not None else threshold if threshold is not None else steps[len(steps) // 2].threshold
-    )
+            steps.append(now)
+    steps.sort(key=lambda step: step.threshold)
+    aim = candidate if candidate is not None else threshold
+    if aim is None:
+        aim = steps[len(steps) // 2].threshold
     at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim))
     logs = _usable(judged, weighted)
     scale = _scale(logs)
     picture = _picture(logs, scale, steps[at].threshold)
     place = (page_charts.WIDE.left, page_charts.WIDE.x(1.0), scale.low, scale.high)
-    return Board(steps, at, now, picture, place, len(logs), len(_usable(judged, False)))
+    return Board(tuple(steps), at, now, picture, place, len(logs), len(_usable(judged, False)))
 
 
 def _usable(judged: Sequence[ScoredVerdict], weighted: bool) -> list[ReviewedLog]:

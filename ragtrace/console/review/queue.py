@@ -1,15 +1,9 @@
 """The review queue: which logs wait for people, and who holds which of them.
 
-**How likely a log comes to review.** There are two independent ways into the queue.
-
-*The draw.* Every stored trace is drawn with a probability p that is fixed before the trace is looked at: the day's
-share of the quota divided by the number of traces stored in its period and in the day that ends with it. A hash of the
-trace id decides whether it is drawn (the smallest hashes of a period are a simple random sample of it), so the content
-and the scores have no influence. `items.probability` is p for drawn traces and None for the others.
-
-*The rules* of `policy.CERTAIN` pick the worst logs, doubtful logs, and logs that users rejected. Which traces they pick
-depends on traces, scores and feedback only, never on the draw: in terms of sampling theory they are a stratum that is
-taken with certainty. A trace that is both drawn and picked has the rule's reason, and p.
+There are two independent ways into the queue. *The draw* takes each stored trace with a probability p that
+`ragtrace.console.review.draws` computes; a hash of the trace id decides. `items.probability` is p for drawn traces and
+None for the others. *The rules* of `policy.CERTAIN` pick by traces, scores and feedback, never by the draw: they are a
+stratum that is taken with certainty. A trace that is both drawn and picked has the rule's reason, and p.
 
 `ragtrace.console.review.weights` computes weights from this: the Horvitz-Thompson estimator for the union (D. G.
 Horvitz, D. J. Thompson, A generalization of sampling without replacement from a finite universe, 1952; strata of
