@@ -14,7 +14,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
-import nats
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.errors import MsgAlreadyAckdError
 from nats.js import api
@@ -93,7 +93,8 @@ class NatsTransport:
         return stream
 
     async def _connect(self) -> Any:
-        address, client = self._address, nats.NATS()
+        address = self._address
+        client: Any = Client()
         try:
             await client.connect(
                 [f"nats://{server}" for server in address.servers], user=address.user or None,

@@ -148,11 +148,11 @@ def _own_counts(fields: Mapping[str, Any]) -> Counts:
 
 def _read_details(group: Any, kinds: Mapping[str, str], counts: Counts) -> None:
     details = _by_modality(group) or _fields(group, frozenset(kinds))
-    found: Counts = {}
+    sums: Counts = {}
     for name, kind in kinds.items():  # LangChain has Anthropic's writes by their duration, and 0 for the sum
         if (value := _number(details.get(name))) is not None:
-            found[kind] = found.get(kind, 0) + value
-    counts.update(found)
+            sums[kind] = sums.get(kind, 0) + value
+    counts.update(sums)
 
 
 def _add_cached_tokens(fields: Mapping[str, Any], counts: Counts) -> None:

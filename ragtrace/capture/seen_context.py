@@ -107,10 +107,10 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
     answered. Of the result of a tool that retrieved, its chunks are left out; all of it, if a model below wrote it."""
     request = root.request
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
-    seen, writers = set(), set()
+    texts, writers = set(), set()
     for run in request.tool_calls:
         text = (run.answer or "").strip()
-        seen.add(text)
+        texts.add(text)
         if id(run) in retrieving and _is_written(text, run, request.model_calls):
             writers.add(run.name)
             text = ""
@@ -125,7 +125,7 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
                 calls[part.id] = part
             elif isinstance(part, ToolResultPart):
                 call, text = calls.get(part.id, _UNKNOWN), part_text(part).strip()
-                if call.name not in writers and text not in seen:
+                if call.name not in writers and text not in texts:
                     yield call.name, call.arguments, text
 
 

@@ -121,11 +121,8 @@ def difference_sentence(name_a: str, name_b: str, difference: ShareDifference) -
     low, high = (100 * bound for bound in difference.interval)
     value = 100 * difference.value
     places = _places(low, value, high)
-    size = (
-        f"n = {difference.pairs:,} pairs"
-        if difference.pairs is not None
-        else f"n = {difference.b.count:,} and {difference.a.count:,}"
-    )
+    pairs = difference.pairs
+    size = f"n = {pairs:,} pairs" if pairs is not None else f"n = {difference.b.count:,} and {difference.a.count:,}"
     word = "fewer" if value < 0 else "more"
     begin = f"{name_b} fails {abs(value):.{places}f} points {word} than {name_a}"
     if difference.certain:

@@ -368,8 +368,7 @@ trace_topics = Table(  # one row for each question that was looked at
     "trace_topics",
     metadata,
     _of("traces", "trace", primary_key=True),
-    # None: it fits no topic.
-    Column("topic", _Id, ForeignKey("topics.id", ondelete="SET NULL")),
+    Column("topic", _Id, ForeignKey("topics.id", ondelete="SET NULL")),  # None: it fits no topic
 )
 
 meta = Table(  # facts about the store; `key:<id>` is a key that has encrypted content
