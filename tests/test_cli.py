@@ -129,6 +129,9 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     assert "127.0.0.1:9 does not answer" in printed
     assert "s3cret" not in printed
     monkeypatch.delenv("RAGTRACE_OTLP_ENDPOINT")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318")
+    assert main(["doctor"]) == 2
+    assert "127.0.0.1:4318 does not begin with http://" in capsys.readouterr().out
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
     assert main(["doctor"]) == 2
     assert "http://[::1:4318 does not answer (Invalid IPv6 URL)" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from requests import Session
@@ -51,6 +52,8 @@ class BoundedSession(Session):
         take it for success, and the spans are lost without a word."""
         super().__init__()
         self._only_collectors = only_collectors
+        self.note_body: Callable[[bytes], None] = lambda body: None
+        """Called with the body of each answer that is a success."""
         if only_collectors:
             self.max_redirects = 0  # releases that follow them send what was a POST as a GET
         self._watch = Background("ragtrace-deadline", self._end_late)
@@ -85,6 +88,8 @@ class BoundedSession(Session):
             raise TooManyRedirects(f"{request.url} redirects to {address}; set the endpoint to the address itself")
         if self._only_collectors and response.ok and "text/html" in response.headers.get("content-type", ""):
             raise ContentDecodingError(f"{request.url} answers with a page; set the endpoint to a collector's address")
+        if response.ok and response.content:
+            self.note_body(response.content)
         return response
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -105,7 +106,7 @@ class CountingExporter(Generic[T]):
         # In a forked child: the parent reports what was counted before the fork; a second report would double it.
         self._lock = threading.Lock()  # of `_exported`, `_under_way` and `_failed`
         self._exported = 0
-        self._under_way = 0
+        self._under_way = self._refused = 0
         self._failed: Counter[str] = Counter()
 
     def export(self, batch: Sequence[T]) -> Any:
@@ -134,7 +135,7 @@ class CountingExporter(Generic[T]):
         self._under_way = len(part)
         start, self._is_busy = time.monotonic(), False
         _attempt.exporter = self
-        reason = ""
+        reason, self._refused = "", 0
         try:
             result = self._inner.export(list(map(self.prepare, part)) if self.prepare else part)
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
@@ -154,10 +155,10 @@ class CountingExporter(Generic[T]):
         """Count the request that is under way, unless `abandon` has done so."""
         with self._lock:
             count, self._under_way = self._under_way, 0
-            if is_exported:
-                self._exported += count
-        if count and not is_exported and not self.is_unsupported:
-            self._note(reason, count)
+            refused = min(count, self._refused) if is_exported else count
+            self._exported += count - refused
+        if refused and not self.is_unsupported:
+            self._note("rejected" if is_exported else reason, refused)
 
     def abandon(self, accepted: Callable[[], int]) -> None:
         """Count a request that has not ended as `timeout`: nobody waits for it any more. From now on every other item
@@ -325,6 +326,17 @@ class PacedLogRecordProcessor(_DropCounter[Any], BatchLogRecordProcessor):
         """Queue the event."""
         super().on_emit(log_record)
         self._count()
+
+
+def note_refused(body: bytes) -> None:
+    """Note how many items an endpoint refuses of those that this thread exports, from the body of its answer, which has
+    one form for all signals. OpenTelemetry's exporters read none."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+    exporter: CountingExporter[Any] | None = getattr(_attempt, "exporter", None)
+    if exporter is not None:
+        with contextlib.suppress(Exception):  # another form: JSON, or a word
+            exporter._refused = ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans
 
 
 def _is_success(result: Any) -> bool:

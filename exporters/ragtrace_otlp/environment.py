@@ -131,6 +131,8 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
     endpoint = target.endpoint or _of_otlp("ENDPOINT", signal)
     protocol = _protocol(signal, endpoint)
     options: dict[str, Any] = {}
+    if endpoint and protocol != "grpc" and "://" not in endpoint:
+        raise ValueError(f"the endpoint {endpoint!r} does not begin with http:// or https://")
     if target.headers:
         options["headers"] = {name.lower(): value for name, value in target.headers.items()}  # gRPC takes no other
     if target.endpoint and protocol == "grpc":
@@ -144,8 +146,10 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
         providers = (f"{prefix}_CREDENTIAL_PROVIDER", f"{prefix}_{signal.upper()}_CREDENTIAL_PROVIDER")
         if protocol != "grpc" and not any(name in os.environ for name in providers):
             from ragtrace_backends.http_session import BoundedSession
+            from ragtrace_otlp.batch import note_refused
 
-            options["session"] = BoundedSession(only_collectors=True)
+            options["session"] = session = BoundedSession(only_collectors=True)
+            session.note_body = note_refused
         exporter = kind(**options)
     except (ModuleNotFoundError, LookupError) as error:
         raise MissingExtraError(

@@ -189,11 +189,13 @@ def _endpoint(settings: Settings) -> Finding:
     endpoint = settings.otlp_endpoint or next(filter(None, map(os.environ.get, variables)), "")
     if not endpoint:
         return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
+    is_grpc = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc"
+    if "//" not in endpoint and not is_grpc:
+        why = "does not begin with http:// or https://; nothing is exported"
+        return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} {why}")
     try:
         parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
-        port = parts.port or {"https": 443}.get(
-            parts.scheme, 4317 if os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" else 4318
-        )
+        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if is_grpc else 4318)
         with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
             return Finding("OTLP endpoint", "ok", f"{parts.hostname}:{port} accepts connections")
     except (OSError, ValueError) as error:
