@@ -91,11 +91,16 @@ def node_attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def root_of(run: Run) -> Run | None:
-    """Returns the root that waits where this run does: itself, or what is recorded by hand around it."""
+    """Returns the root that waits where this run does: itself, or chains and what is recorded by hand around it."""
     above = run.parent
-    while above is not None and above.owner is None:
+    while above is not None and (above.owner is None or is_chain(above)):
         run, above = above, above.parent
     return run if above is None else None
+
+
+def is_chain(run: Run) -> bool:
+    """Returns True for a chain or a function, which may hold a graph, and waits with it; False for a graph."""
+    return run.operation == semconv.OP_WORKFLOW and run.state not in (GRAPH, ELSEWHERE)
 
 
 def _thread(root: Run) -> tuple[str, ...]:
@@ -118,6 +123,23 @@ def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
         _interrupted.pop(_thread(root), None)
     elif not link_resumption(root) and resumes:
         graph.state = ELSEWHERE
+
+
+def begin_inside(run: Run, thread: object, inputs: Any) -> None:
+    """Notes the thread of a graph without a span of its own that runs inside of a chain, and whether it goes on."""
+    root = root_of(run)
+    if root is not None and (root.request.graph is None or hasattr(inputs, "resume")):
+        root.request.graph = (str(thread), root.name)
+        if getattr(inputs, "resume", None) is not None:
+            link_resumption(root)
+
+
+def go_on(run: Run, outputs: Any) -> None:
+    """Notes that a chain has answered, although a graph inside of it stopped: it does not say what that asked."""
+    question, answer = run.request.interrupt, run.answer or ""
+    holds = isinstance(outputs, dict) and "__interrupt__" in outputs
+    if question is not None and run.parent is None and is_chain(run) and not holds and question not in answer:
+        run.request.interrupt = None
 
 
 def complete_interrupt(root: Run | None) -> bool:

@@ -151,6 +151,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             if not is_agent and self._recorder.follow(run_id, parent_run_id):
                 if kwargs.get("run_type") == "prompt":
                     self._note_prompt(serialized, inputs, parent_run_id)
+                elif above is not None and graphs.is_chain(above) and "thread_id" in (kwargs.get("metadata") or ()):
+                    graphs.begin_inside(above, kwargs["metadata"]["thread_id"], inputs)
                 return
             self._start_root(serialized, inputs, run_id, parent_run_id, kwargs, is_agent)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
@@ -238,7 +240,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             streams = [call for call in request.model_calls if call.chunks]
             cancelled = any(outputs is None or call.key in request.open for call in streams)
             root = graphs.root_of(run)
-            if run.state == graphs.RESUMES:
+            if run.state == graphs.RESUMES and not request.is_resumption:
                 graphs.link_resumption(run)
             elif run.state == graphs.ELSEWHERE and root is not None:
                 root.query = run.query = question_of_state(run, outputs) or run.query
@@ -246,6 +248,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 graphs.remember_interrupt(root)
             if not cancelled:
                 read_answer(run, outputs)
+                graphs.go_on(run, outputs)
                 graphs.forget_interrupt(root)
             cancelled = not graphs.complete_interrupt(run) and cancelled
         self._recorder.end(run_id, cancelled=cancelled)
@@ -257,8 +260,10 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.query is None:
             run.query = query_of(kwargs.get("inputs"))
         if conversion.is_control_flow(error):
-            graph = self._recorder.get(kwargs["parent_run_id"])
-            if graph is not None and (root := graphs.root_of(graph)) and note_interrupt(root, error):
+            graph = self._recorder.near(kwargs["parent_run_id"])
+            is_inside = graph is not None and graph.key != kwargs["parent_run_id"]  # a graph without a span of its own
+            root = None if graph is None or (is_inside and graph.state == graphs.GRAPH) else graphs.root_of(graph)
+            if root is not None and note_interrupt(root, error):
                 graphs.remember_interrupt(root)  # now: who leaves the stream here may resume before it is closed
         self._fail(run_id, error)
 

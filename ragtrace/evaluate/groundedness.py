@@ -19,7 +19,7 @@ from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator,
 from ragtrace.records import LONG_PROMPT, Evidence, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.claims import Statement
-from ragtrace.text.words import asks_nothing
+from ragtrace.text.words import asks_nothing, is_empty
 
 if TYPE_CHECKING:
     from ragtrace.evaluate.models.answer_reader import AnswerSupport, StatementSupport
@@ -85,7 +85,7 @@ def _check_trace(trace: Trace) -> Checked | str:
     reading = read_answer(trace.answer)
     if declines(reading):
         return REFUSAL
-    if not reading.claims or asks_nothing(trace.query):
+    if not reading.claims or asks_nothing(trace.query) or is_empty(trace.answer):
         return "the answer claims nothing"
     language = foreign_language(trace.answer)
     return NO_CONTEXT if language is None else f"the model knows English; the answer is in {language}"

@@ -26,6 +26,8 @@ def is_empty(text: str) -> str | None:
     says something."""
     if not text.strip():
         return "the answer is blank"
+    if text.strip() == "Empty Response":
+        return "LlamaIndex found nothing, and answered so"
     words = _ANY_WORD.findall(text[:_READ].lower())
     if not words:
         return "the answer has no word"

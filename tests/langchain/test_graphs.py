@@ -191,6 +191,27 @@ def test_two_memories_have_two_threads_of_one_name(recorded: Recorded, config: A
     assert [t.query for t in recorded.traces] == ["Write to Ada.", "Write to Bob.", "Write to Ada."]
 
 
+@pytest.mark.parametrize("is_function", [False, True])
+def test_a_chain_around_a_graph_waits_with_it(recorded: Recorded, config: Any, is_function: bool) -> None:
+    """It says what the graph asks, in its own words, and goes on with it."""
+    graph = asking_graph("Send it?")
+    inner = {"configurable": {"thread_id": f"inside-{is_function}"}}
+
+    def tell(state: Any) -> str:
+        return str(state.get("answer") or f"May I? {state['__interrupt__'][0].value}")
+
+    chain: Any = RunnableLambda(lambda given: tell(graph.invoke(given, inner)))
+    if not is_function:
+        chain, config["configurable"] = graph | RunnableLambda(tell), inner["configurable"]
+    chain.invoke({"question": "Write to Ada."}, config)
+    chain.invoke(Command(resume="yes"), config)
+    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("Write to Ada.", "", True),
+        ("Write to Ada.", "sent: yes", False),
+    ]
+    assert [len(span.links) for span in recorded.named("invoke_workflow")] == [0, 1]
+
+
 def test_a_resumption_that_fails_and_a_replay(recorded: Recorded, config: Any) -> None:
     """The second try of a resumption has the first question, too; a replay from a checkpoint that of its state."""
     tries = iter([ConnectionError("down"), None])
