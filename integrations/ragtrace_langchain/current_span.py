@@ -48,8 +48,7 @@ _METHODS = (
 
 
 def wrap_runs() -> None:
-    """Wrap the functions, at once or as soon as their modules are imported. A wrapper that finds no handler does
-    nothing. To be called once."""
+    """Wrap the functions, once, now or when their modules are imported. A wrapper without a handler does nothing."""
     import wrapt
 
     hooks: list[tuple[str, _Hook]] = [(name, _wrap_config_context) for name in _CONFIG_MODULES]
@@ -60,8 +59,7 @@ def wrap_runs() -> None:
 
 
 def _try(hook: _Hook, module: Any) -> None:
-    """Wrap what a module defines. A module that is being imported at this moment, because it has imported LangChain's
-    callbacks, may not define it yet: then before the first run. Never raises: the application imports the module."""
+    """Wrap what a module defines; before the first run where it is just being imported. Never raises."""
     try:
         if not hook(module):
             switch.at_first_run.append(functools.partial(_try_again, hook, module))

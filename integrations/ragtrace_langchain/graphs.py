@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -22,18 +22,15 @@ _MAX_THREADS = 1_000
 
 _CALLBACKS = ("langchain_core.callbacks", "ragtrace_langchain")
 
-GRAPH, RESUMES, ELSEWHERE = "graph", "resumes", "elsewhere"
-"""The state of a graph; of a chain that resumes a graph inside of it, whose thread is known when the graph has run; of
-a graph that stopped in another process."""
+GRAPH, ELSEWHERE = "graph", "elsewhere"
+"""The state of a graph, and of one that stopped in another process."""
 
 _interrupted: dict[tuple[str, ...], tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
-"""Root span, question and context of an interrupted graph, as `Request.graph` names it. Its single operations are
-atomic."""
+"""Root span, question and context of an interrupted graph, by `Request.graph`. Its single operations are atomic."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
-    """Returns True for the run of an agent: LangChain's `create_agent`, its older executor, or what the application
-    calls an agent in its metadata."""
+    """Returns True for an agent: LangChain's, its older executor, or what the application's metadata calls one."""
     return (
         "lc_agent_name" in metadata
         or "agent_name" in metadata
@@ -44,8 +41,7 @@ def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
 
 def names_of(name: str, metadata: Mapping[str, Any], is_agent: bool, *, is_root: bool) -> tuple[str, str | None]:
     """Returns the names of a run and of its agent; of the agent None where the run is not one, or has only the name
-    that LangGraph gives to every graph. The application's metadata names the root: LangChain passes it on to all runs
-    below."""
+    that LangGraph gives to every graph. The application's metadata, which all runs below get, names the root."""
     if is_root and (workflow := metadata.get("workflow_name")):
         name = sendable(workflow)
     if not is_agent:
@@ -56,9 +52,8 @@ def names_of(name: str, metadata: Mapping[str, Any], is_agent: bool, *, is_root:
 
 
 def begins_agent(inputs: Any, kwargs: Mapping[str, Any], above: Run) -> bool:
-    """Returns True for an internal run that is a named agent below another run. LangGraph passes an agent's name on to
-    all runs inside, so it begins where the name changes. A named graph that carries a conversation is an agent, too:
-    the older `create_react_agent` says no more."""
+    """Returns True for an internal run that is a named agent below another run: where the name changes that LangGraph
+    passes on. A named graph with a conversation is an agent, too: the older `create_react_agent` says no more."""
     metadata = kwargs.get("metadata") or {}
     name = metadata.get("lc_agent_name")
     if name is not None:
@@ -77,7 +72,6 @@ def is_called_by_graph() -> bool:
 
 
 def _caller() -> FrameType | None:
-    """Returns the frame of the code that reports to a callback."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_CALLBACKS):
         frame = frame.f_back
@@ -101,6 +95,11 @@ def root_of(run: Run) -> Run | None:
 def is_chain(run: Run) -> bool:
     """Returns True for a chain or a function, which may hold a graph, and waits with it; False for a graph."""
     return run.operation == semconv.OP_WORKFLOW and run.state not in (GRAPH, ELSEWHERE)
+
+
+def asking_root(run: Run | None, key: Hashable) -> Run | None:
+    """Returns the root that waits where the run with this key asks, which has no span inside of a chain."""
+    return None if run is None or (run.key != key and run.state == GRAPH) else root_of(run)
 
 
 def _thread(root: Run) -> tuple[str, ...]:
@@ -128,8 +127,8 @@ def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
 def begin_inside(run: Run, thread: object, inputs: Any) -> None:
     """Notes the thread of a graph without a span of its own that runs inside of a chain, and whether it goes on."""
     root = root_of(run)
-    if root is not None and (root.request.graph is None or hasattr(inputs, "resume")):
-        root.request.graph = (str(thread), root.name)
+    if root is not None:
+        root.request.graph = root.request.graph or (str(thread), root.name)
         if getattr(inputs, "resume", None) is not None:
             link_resumption(root)
 
@@ -173,9 +172,8 @@ def forget_interrupt(root: Run | None) -> None:
 
 
 def link_resumption(root: Run) -> bool:
-    """Links the root of a graph that goes on to the root of the run that was interrupted in the same thread, and
-    gives it the question and the context of that one; whether that one is known. It stays remembered until this one
-    answers: a resumption that fails is repeated."""
+    """Links the root of a graph that goes on to that of the run that was interrupted, whose question and context it
+    gets; whether that is known. It stays remembered until this one answers: a resumption that fails is repeated."""
     request, interrupted = root.request, _interrupted.get(_thread(root))
     request.interrupt = None
     if interrupted is not None:

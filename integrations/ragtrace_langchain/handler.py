@@ -189,8 +189,6 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         root = graphs.root_of(run)
         if root is not None and "thread_id" in metadata:
             graphs.begin(root, run, metadata["thread_id"], inputs)
-        elif run.parent is None and getattr(inputs, "resume", None) is not None:
-            run.state = graphs.RESUMES
 
     def _note_prompt(self, serialized: Any, inputs: Any, parent: Hashable | None) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same chain."""
@@ -240,9 +238,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             streams = [call for call in request.model_calls if call.chunks]
             cancelled = any(outputs is None or call.key in request.open for call in streams)
             root = graphs.root_of(run)
-            if run.state == graphs.RESUMES and not request.is_resumption:
-                graphs.link_resumption(run)
-            elif run.state == graphs.ELSEWHERE and root is not None:
+            if run.state == graphs.ELSEWHERE and root is not None:
                 root.query = run.query = question_of_state(run, outputs) or run.query
             if root is not None and read_interrupt(root, outputs):
                 graphs.remember_interrupt(root)
@@ -260,9 +256,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.query is None:
             run.query = query_of(kwargs.get("inputs"))
         if conversion.is_control_flow(error):
-            graph = self._recorder.near(kwargs["parent_run_id"])
-            is_inside = graph is not None and graph.key != kwargs["parent_run_id"]  # a graph without a span of its own
-            root = None if graph is None or (is_inside and graph.state == graphs.GRAPH) else graphs.root_of(graph)
+            parent = kwargs["parent_run_id"]
+            root = graphs.asking_root(self._recorder.near(parent), parent)
             if root is not None and note_interrupt(root, error):
                 graphs.remember_interrupt(root)  # now: who leaves the stream here may resume before it is closed
         self._fail(run_id, error)

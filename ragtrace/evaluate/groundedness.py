@@ -166,7 +166,7 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
 def _model(
     threshold: float, source: str, direction: Direction = "higher", needs: tuple[str, ...] = ("context", "answer")
 ) -> Callable[[Callable[..., Any]], Evaluator]:
-    return evaluator(needs=needs, threshold=threshold, direction=direction, method="model", version="17", source=source)
+    return evaluator(needs=needs, threshold=threshold, direction=direction, method="model", version="18", source=source)
 
 
 @_model(0.97, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")
