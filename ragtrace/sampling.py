@@ -165,7 +165,8 @@ def any_of(*samplers: Sampler) -> Sampler:
         most_likely = max(reversed(decisions), key=lambda d: d.probability)
         reason, possible = (positive or most_likely).reason, [d for d in decisions if d.probability]
         if len(possible) == 1:  # the usual case, in the request's thread
-            return replace(possible[0], keep=positive is not None, reason=reason)
+            one = possible[0]
+            return Decision(positive is not None, one.probability, reason, one.consistent, one.ways)
         ways = tuple(way for d in possible for way in d.all_ways)
         return Decision(positive is not None, _probability(ways), reason, all(d.consistent for d in possible), ways)
 

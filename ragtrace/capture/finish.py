@@ -170,7 +170,12 @@ def _step(call: Run) -> dict[str, str]:
 
 
 def _brief(text: str) -> str:
-    """The text, or its beginning with a checksum of the whole: two long texts with one beginning stay different."""
+    """The text, or its beginning with a checksum of the whole: two long texts with one beginning stay different. It
+    ends before a word or a number, because half of a secret is not recognized when it is masked later."""
     if len(text) <= _MAX_STEP_CHARS:
         return text
-    return f"{text[: _MAX_STEP_CHARS - 12]}... {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
+    head = text[: _MAX_STEP_CHARS - 12]
+    head = head[: max(head.rfind(" "), len(head) - 200)]
+    while " " in head and not head.rpartition(" ")[2].strip("0123456789()+./-"):
+        head = head.rpartition(" ")[0]
+    return f"{head}... {zlib.crc32(text.encode('utf-8', 'replace')):08x}"
