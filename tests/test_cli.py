@@ -44,7 +44,7 @@ def test_eval(tmp_path: Path) -> None:
         for score in row["scores"].values():
             assert set(score) == {"value", "label", "explanation", "error"}
     assert rows[1]["scores"]["pii_leakage"]["label"] == "fail"
-    assert rows[2]["scores"]["groundedness"]["label"] == "not_applicable"
+    assert rows[2]["scores"]["groundedness"]["label"] == "fail"
     assert rows[0]["scores"]["groundedness"]["label"] == "pass"
     assert rows[0]["scores"]["groundedness"]["value"] > 0.8
 

@@ -58,7 +58,7 @@ def test_a_failure_says_what_and_where() -> None:
     assert first.endswith(", wanted ≥ 0.8")
     text = "\n".join(rest)
     assert "least supported: “The pump is covered for 36 years, even on Mars.”" in text
-    assert "not supported (probability of support 0." in text
+    assert "(supported with probability 0." in text
     assert "closest passage, in contexts[0]: “The pump is covered for 24 months from delivery.”" in text
 
 

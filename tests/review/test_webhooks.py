@@ -29,7 +29,7 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Facts, Feedback
 from tests.review.review_data import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 from tests.row_files import rows
-from tests.waiting import exit_code_of, until
+from tests.waiting import in_fork, until
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
 
@@ -137,7 +137,7 @@ def test_a_forked_process_sends_its_own_events(receiver: Callable[..., Receiver]
         hooks.close()
         return True
 
-    assert exit_code_of(in_the_child) == 0
+    in_fork(in_the_child)
     hooks.close()
     assert [json.loads(body)["data"]["process"] for _, body in server.got] == ["parent", "child", "parent"]
 

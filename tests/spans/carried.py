@@ -72,7 +72,7 @@ def _of_plain(trace: Trace, framework: str) -> dict[str, tuple[object, object]]:
     calls = 1 if facts.output_tokens in (None, 9) else 2
     return {
         "question": (trace.query, QUESTION), "answer": (trace.answer, ANSWER),
-        "chunk texts": ([d.content for d in trace.documents if d.content], list(PASSAGES.values())),
+        "chunk texts": ([d.content for d in trace.chunks if d.content], list(PASSAGES.values())),
         "chunk ids": ([d.id for d in trace.documents if d.id in PASSAGES], list(PASSAGES)),
         "chunk scores": (scores, expected), "model": (facts.model if facts.model != SERVED_MODEL else None, MODEL),
         "provider": (facts.provider, "openai"), "response id": (facts.response_id, "chatcmpl-7"),
