@@ -41,7 +41,7 @@ class FeedbackIn(Body):
 
     trace_id: TraceId
     thumbs: Thumbs | None = None
-    score: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    score: Annotated[float, Field(allow_inf_nan=False, strict=True)] | None = None
     category: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
     comment: Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")] | None = None
     source: Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")] | None = None
