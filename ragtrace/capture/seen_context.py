@@ -29,7 +29,6 @@ _MORE = 20
 """Characters of a prompt beside its question, or of a tool's result beside its chunks, that hold nothing."""
 _ARGUMENT = 60
 """Characters of an argument that names something; a longer one is a question or a text."""
-_UNKNOWN = ToolCallPart("tool")
 _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 """A tool's result that is no more than an empty value."""
 NOTHING = "The result is empty."
@@ -86,7 +85,8 @@ def _with_call(result: str, arguments: object) -> str:
             arguments = json.loads(arguments)
     values = arguments if isinstance(arguments, Mapping) else {}
     pairs = [(name, str(value)) for name, value in values.items() if isinstance(value, (str, int, float))]
-    missing = [f"{name}: {v}" for name, v in pairs if 0 < len(v) <= _ARGUMENT and v.lower() not in result.lower()]
+    text = result.lower() if pairs else ""  # once: a result may have a million characters
+    missing = [f"{name}: {v}" for name, v in pairs if 0 < len(v) <= _ARGUMENT and v.lower() not in text]
     return f"{'; '.join(missing)}.\n" * bool(missing) + (NOTHING if _EMPTY(result) else result)
 
 
@@ -124,7 +124,7 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
             if isinstance(part, ToolCallPart):
                 calls[part.id] = part
             elif isinstance(part, ToolResultPart):
-                call, text = calls.get(part.id, _UNKNOWN), part_text(part).strip()
+                call, text = calls.get(part.id, ToolCallPart("tool")), part_text(part).strip()
                 if call.name not in writers and text not in texts:
                     yield call.name, call.arguments, text
 

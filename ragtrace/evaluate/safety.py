@@ -18,19 +18,20 @@ _BY_MODEL: dict[str, Any] = {"needs": {"answer"}, "direction": "lower", "method"
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _sentences(answer: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
-    """The answer's sentences with the labels' probabilities. Several evaluators ask it of one answer."""
+def _sentences(answer: str, question: str, model: str) -> tuple[tuple[Span, dict[str, float]], ...]:
+    """The answer's sentences with the labels' probabilities; none where the embedded classifier knows no word of it."""
     from ragtrace.evaluate.models import external
     from ragtrace.evaluate.models.toxicity import toxicity as embedded
 
+    if not model and foreign_answer(answer, question) is not None:
+        return ()
     spans = prose(answer, _SENTENCES)
     texts = [answer[s.start : s.end] for s in spans]
     return tuple(zip(spans, external.toxicity(texts, model) if model else embedded(texts), strict=True))
 
 
 def _worst(check: Evaluator, label: str, trace: Trace, model: str) -> Score | None:
-    is_foreign = not model and foreign_answer(trace.answer, trace.query) is not None
-    sentences = () if is_foreign else _sentences(trace.answer, model)
+    sentences = _sentences(trace.answer, trace.query, model)
     if not sentences:
         return None
     span, probabilities = max(sentences, key=lambda f: f[1][label])

@@ -189,10 +189,10 @@ def _endpoint(settings: Settings) -> Finding:
     endpoint = settings.otlp_endpoint or next(filter(None, map(os.environ.get, variables)), "")
     if not endpoint:
         return Finding("OTLP endpoint", "absent", "is not configured; set otlp_endpoint or OTEL_EXPORTER_OTLP_ENDPOINT")
-    is_grpc = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc"
+    protocols = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    is_grpc = next(filter(None, map(os.environ.get, protocols)), "") == "grpc"
     if "//" not in endpoint and not is_grpc:
-        why = "does not begin with http:// or https://; nothing is exported"
-        return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} {why}")
+        return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} does not begin with http://")
     try:
         parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
         port = parts.port or {"https": 443}.get(parts.scheme, 4317 if is_grpc else 4318)

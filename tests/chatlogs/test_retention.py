@@ -204,9 +204,9 @@ def _lines(path: Path, rows: list[object]) -> Path:
 
 def test_what_eval_wrote_is_ingested_once(store: Store, tmp_path: Path) -> None:
     """Scores with the texts of the file that was scored are stored; the same again changes nothing."""
-    data, given = _lines(tmp_path / "data.jsonl", DATA), _lines(tmp_path / "scores.jsonl", SCORES)
+    data, score_file = _lines(tmp_path / "data.jsonl", DATA), _lines(tmp_path / "scores.jsonl", SCORES)
     for new in (2, 0):
-        found = ingest(given, store, data=data, app="shop")
+        found = ingest(score_file, store, data=data, app="shop")
         assert (found.done, found.new, found.errors) == (2, new, ())
     rows = find(store, Filter(app="shop")).rows
     assert [(row.query, row.answer) for row in rows] == [("", "That."), ("What?", "This.")]

@@ -268,11 +268,11 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
     store.close()
 
 
-@pytest.mark.parametrize(("given", "options", "said"), rows(__file__, "questions_that_have_no_answer"))
-def test_questions_that_have_no_answer(store: Store, given: Any, options: Any, said: str) -> None:
+@pytest.mark.parametrize(("filter_", "options", "error"), rows(__file__, "questions_that_have_no_answer"))
+def test_questions_that_have_no_answer(store: Store, filter_: Any, options: Any, error: str) -> None:
     """What cannot be answered is told with what could be."""
-    with pytest.raises(SettingError, match=said):
-        find(store, Filter(**given), **options)
+    with pytest.raises(SettingError, match=error):
+        find(store, Filter(**filter_), **options)
 
 
 def test_what_can_be_chosen(full: Store) -> None:

@@ -140,7 +140,7 @@ def test_common_passwords_are_refused(console: Console) -> None:
 def test_passwords_are_kept_as_argon2id_and_hashed_anew_when_its_parameters_change(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No password stands in the database; a sign-in brings an old hash to the parameters of today: RFC 9106's."""
+    """The database has no password, only hashes; a sign-in renews an old hash with the parameters of RFC 9106."""
 
     def kept() -> str:
         with console.store.reading() as connection:

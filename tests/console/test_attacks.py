@@ -505,7 +505,7 @@ def test_no_secret_and_no_content_in_any_log(evil: Console, caplog: pytest.LogCa
 
 
 def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million bytes, and twenty for labels; then 413. A length that is none is 413 before the first byte."""
+    """A million bytes, and twenty for labels; then 413. A length that is no number is 413 before the first byte."""
     monkeypatch.setattr(guards, "BODY_BYTES", 10_000)
     monkeypatch.setattr(guards, "IMPORT_BYTES", 50_000)
     small = Console(console.store).signed_in("ada")

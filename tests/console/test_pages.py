@@ -304,15 +304,15 @@ def test_no_such_page(full: Store, folder: str) -> None:
 
 def test_the_address_is_the_state() -> None:
     """What is asked for comes back out of the address, without what makes no sense; a verdict has an evaluator."""
-    found = filters.chosen(table(__file__, "address"), 2e9)
+    state = filters.chosen(table(__file__, "address"), 2e9)
     expected = Filter(
         text="parcel", app="shop", evaluator="toxicity", label="fail", low=0.2, thumbs=-1, reviewed=False,
         since=1769860800.0,
     )  # fmt: skip
-    assert found.filter == expected
-    assert (found.order, found.after) == ("worst", "7")
-    again = filters.chosen(dict(parse_qsl(found.query)), 2e9)
-    assert (again.filter, again.order, again.query) == (found.filter, found.order, found.query)
+    assert state.filter == expected
+    assert (state.order, state.after) == ("worst", "7")
+    again = filters.chosen(dict(parse_qsl(state.query)), 2e9)
+    assert (again.filter, again.order, again.query) == (state.filter, state.order, state.query)
     assert filters.chosen({"label": "fail"}, 0, "faithfulness").filter.evaluator == "faithfulness"
     assert filters.chosen({"q": "x"}, 0, "faithfulness").filter.evaluator == ""
 

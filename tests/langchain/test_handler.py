@@ -381,6 +381,9 @@ def test_a_failing_retriever(recorded: Recorded, config: Any) -> None:
     assert recorded.named("retrieval")[0].attributes[semconv.ERROR_TYPE] == "ConnectionError"
     listed: Any = recorded.traces[0].facts.spans
     assert {span["operation"]: span.get("error") for span in listed}["retrieval"] == "ConnectionError"
+    with pytest.raises(KeyError, match="what is asked"):  # raised after the retrieval, whose documents are kept
+        (Fixed() | RunnableLambda(lambda _: {}["what is asked"])).invoke("q", config)
+    assert (recorded.traces[1].error, len(recorded.traces[1].documents)) == ("KeyError", 5)
 
 
 def test_a_span_that_is_not_recorded_is_still_evaluated(recorded: Recorded) -> None:

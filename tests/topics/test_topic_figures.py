@@ -106,8 +106,7 @@ def test_what_fits_no_topic_is_last(store: Store) -> None:
 
 
 def test_knowledge_gaps(store: Store) -> None:
-    """The questions whose retrieval found nothing that answers, the most frequent first, each once, with its topic; not
-    those for which nothing was retrieved."""
+    """The questions whose retrieval ran and found nothing that answers, the most frequent first, each once."""
     fill(store, {"refund": (10, 2)})
     gap = {"cause": "irrelevant_context"}
     store.write([asked(50 + n, "Refund money CARD Liechtenstein", True, p=0.5, **gap) for n in range(3)], [CHECK])

@@ -53,7 +53,6 @@ def test_a_long_step_is_cut_before_a_secret(by_hand: Recorded, secret: str) -> N
             request.answered("Here.")
     results = [trace.facts.steps[0]["result"] for trace in by_hand.traces]
     assert not any(secret[:4] in result and secret not in result for result in results)
-    assert len(set(results)) == len(results)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ _OF_HEADING = 0.5
 """What a heading is worth beside a claim, where a sentence is worth 1: it names the subject and states nothing."""
 _FEW = 30
 """Word pieces of evidence from which the reader, which was trained on passages, knows what is not in them. Fewer are
-followed by `_MORE`: a claim of another subject than a single sentence passed in 57 of 72 cases, now in 3."""
+followed by `_MORE`; without it, claims of another subject pass beside a single sentence."""
 _MORE = (
     "// Other notes follow. The page was printed in black. The table below has four rows. The margin is narrow. The "
     "title is in bold."

@@ -51,8 +51,7 @@ def foreign_language(text: str) -> str | None:
 
 
 def foreign_answer(answer: str, question: str) -> str | None:
-    """The language of an answer that is hardly English. A short one is read with its question: "Shut up, you moron." by
-    itself is taken for Esperanto."""
+    """The language of an answer that is hardly English; a short one is read with its question."""
     languages = likely(answer if len(answer) > _SHORT else f"{question} {answer}")
     first = next(iter(languages), "en")
     return first if first != "en" and languages.get("en", 0.0) < _HARDLY else None
