@@ -112,17 +112,15 @@ def _settings() -> Iterator[Finding]:
             checks.append(plugins.load(name))
         except RagtraceError as error:
             yield Finding(f"evaluator {name}", "wrong", str(error))
-    if settings.evaluators and (
-        absent := requirements.missing(checks, settings)
-    ):  # those of the default suite step back
+    # Those of the default suite step back.
+    if settings.evaluators and (absent := requirements.missing(checks, settings)):
         yield Finding("evaluators", "wrong", requirements.explain(absent))
     yield from _refusals(settings)
     yield _endpoint(settings)
     if is_server(settings.judge_ledger) and not settings.judge_ledger.startswith("unix:"):
-        yield _shared_budget(settings)
+        yield _answers("judge_ledger", settings.judge_ledger, 6379, "until it does, the judge is not asked")
     # The worker's settings are above this folder; its variable is the one that its container has.
-    address = settings.transport or os.environ.get("RAGTRACE_WORKER_SOURCE", "")
-    if address:
+    if address := settings.transport or os.environ.get("RAGTRACE_WORKER_SOURCE", ""):
         yield _broker(address)
     if settings.transport_keys or settings.transport_privacy != "inline":
         yield _transport_keys(settings)
@@ -193,23 +191,16 @@ def _endpoint(settings: Settings) -> Finding:
     is_grpc = next(filter(None, map(os.environ.get, protocols)), "") == "grpc"
     if "//" not in endpoint and not is_grpc:
         return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} does not begin with http://")
-    try:
-        parts = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")
-        port = parts.port or {"https": 443}.get(parts.scheme, 4317 if is_grpc else 4318)
-        with socket.create_connection((parts.hostname or "localhost", port), timeout=2.0):
-            return Finding("OTLP endpoint", "ok", f"{parts.hostname}:{port} accepts connections")
-    except (OSError, ValueError) as error:
-        why = f"does not answer ({error}); start the collector or correct the endpoint"
-        return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} {why}")
+    url, port = endpoint if "//" in endpoint else f"//{endpoint}", 4317 if is_grpc else 4318
+    return _answers("OTLP endpoint", url, port, "start the collector or correct the endpoint")
 
 
-def _shared_budget(settings: Settings) -> Finding:
-    """Whether the server of the shared budget accepts connections. Its password is not shown."""
-    parts = urlsplit(settings.judge_ledger)
+def _answers(what: str, url: str, port: int, advice: str) -> Finding:
+    """Whether a server accepts connections, at `port` where its address has none. Its password is not shown."""
     try:
-        host, port = parts.hostname or "localhost", parts.port or 6379
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port or {"https": 443}.get(parts.scheme, port)
         with socket.create_connection((host, port), timeout=2.0):
-            return Finding("judge_ledger", "ok", f"{host}:{port} accepts connections")
+            return Finding(what, "ok", f"{host}:{port} accepts connections")
     except (OSError, ValueError) as error:
-        why = f"{parts.hostname} does not answer ({error}); until it does, the judge is not asked"
-        return Finding("judge_ledger", "wrong", why)
+        return Finding(what, "wrong", f"{url.rpartition('@')[2]} does not answer ({error}); {advice}")

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from functools import cache, partial
 from multiprocessing import process, util
@@ -24,6 +25,8 @@ _log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _has_warned = False
 _process_id = 0  # whose handlers were looked at last
+_has_begun = False  # to handle a signal
+_wakeup = -1  # into which Python writes the number of each signal, see `_repeat_signals`
 _forking = threading.local()
 _FIRST = 1_000
 """Priority among what multiprocessing does at the end of a child: before its queues are closed."""
@@ -47,7 +50,7 @@ def _keep_signals() -> None:
     """Have signals wait during a fork. Python forgets one that reaches the child before the hooks of the fork have run,
     and a pool that was terminated so early would wait for this child for ever."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+        os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_start_child)
 
 
 def _hold() -> None:
@@ -58,8 +61,37 @@ def _release() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
 
 
+def _start_child() -> None:
+    _release()
+    if _wakeup != -1 and (other := signal.set_wakeup_fd(-1)) != _wakeup:
+        signal.set_wakeup_fd(other)
+
+
 def _close_with_child(runtime: Runtime) -> None:
     util.Finalize(None, runtime.close_at_exit, exitpriority=_FIRST)
+    with contextlib.suppress(ValueError):  # only the main thread may
+        _repeat_signals()
+
+
+def _repeat_signals() -> None:
+    """Send a signal again until its handler has begun. Python calls handlers between two instructions of the main
+    thread. One that arrives just before this thread waits for a lock of multiprocessing is not seen until the wait has
+    ended, and a pool that terminates its children would wait for this one for ever."""
+    global _wakeup
+    if (other := signal.set_wakeup_fd(-1)) != -1:
+        signal.set_wakeup_fd(other)  # an event loop's
+        return
+    reader, _wakeup = os.pipe()
+    os.set_blocking(_wakeup, False)
+    signal.set_wakeup_fd(_wakeup, warn_on_full_buffer=False)
+    threading.Thread(target=_send_again, args=(reader,), name="ragtrace-signals", daemon=True).start()
+
+
+def _send_again(reader: int) -> None:
+    while number := os.read(reader, 1):
+        time.sleep(0.1)
+        if not _has_begun and signal.getsignal(number[0]) is _on_signal:
+            signal.pthread_kill(threading.main_thread().ident or 0, number[0])
 
 
 def _close_with_celery() -> None:
@@ -120,6 +152,8 @@ class _CapturedSignals(list[int]):
 
 
 def _on_signal(number: int, _frame: Any) -> None:
+    global _has_begun  # noqa: PLW0603 once for a process
+    _has_begun = True
     if (runtime := running.current()) is None:
         _die(number)
     else:

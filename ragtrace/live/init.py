@@ -52,27 +52,24 @@ class _InitRequest:
 
     settings: Settings
     process_id: int
-    tracer_provider: Any
-    sampler: Any
-    sinks: tuple[Any, ...]
-    redact: Any
-    """The function that was given in code; None for a mode, which the settings have."""
+    objects: tuple[Any, ...]
+    """Provider, sampler, function that redacts (None for a mode, which the settings have) and sinks."""
     provider: Any = None
     """The global tracer provider after the start: an application may set its own later, and call `init` again."""
 
-    def equals(self, other: Any) -> bool:
+    def equals(self, other: _InitRequest) -> bool:
         """Whether another request, that of a running ragtrace, is the same. Objects are the same by identity."""
         return (
-            isinstance(other, _InitRequest)
-            and self.settings == other.settings
-            and self.process_id == other.process_id
-            and all(a is b for a, b in zip(self.sinks, other.sinks, strict=False))
-            and len(self.sinks) == len(other.sinks)
-            and self.tracer_provider is other.tracer_provider
-            and self.sampler is other.sampler
-            and self.redact is other.redact
+            (self.settings, self.process_id) == (other.settings, other.process_id)
+            and list(map(id, self.objects)) == list(map(id, other.objects))
             and other.provider is _global_provider()
         )
+
+
+def _same(request: _InitRequest) -> Runtime | None:
+    """What runs, if it was started by the same request."""
+    before = running.current()
+    return before if before is not None and before.init_request and request.equals(before.init_request) else None
 
 
 def _global_provider() -> Any:
@@ -112,17 +109,15 @@ def init(
     if not settings.enabled:
         return _idle(settings)
     function = redact if callable(redact) else None
-    request = _InitRequest(settings, os.getpid(), tracer_provider, sampler, tuple(sinks), function)
-    before = running.current()
-    if before is not None and request.equals(before.init_request):
+    request = _InitRequest(settings, os.getpid(), (tracer_provider, sampler, function, *sinks))
+    if (before := _same(request)) is not None:
         return before
     settings, capture = _capture(settings, function)
     checks = _suite(settings)
     with _lock:
-        before = running.current()
-        if before is not None and request.equals(before.init_request):
+        if (before := _same(request)) is not None:
             return before  # another thread was faster
-        if before is not None and before.adopt is not None:
+        if (before := running.current()) is not None and before.adopt is not None:
             before.adopt(checks)
             return before
         if before is not None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,19 +123,15 @@ class Journal:
         """Start a new file, unless another process has done so: then the name belongs to another file already."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
-            if self._is_current() and os.fstat(self._file).st_size:
-                self._path.replace(before(self._path))
+            state = os.fstat(self._file)
+            with suppress(FileNotFoundError):
+                if state.st_size and os.path.samestat(self._path.stat(), state):
+                    self._path.replace(before(self._path))
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         old, self._file = self._file, self._opened()
         self._line_is_incomplete = False
         os.close(old)
-
-    def _is_current(self) -> bool:
-        try:
-            return os.path.samestat(self._path.stat(), os.fstat(self._file))
-        except FileNotFoundError:
-            return False
 
     def _opened(self) -> int:
         file = private_opener(str(self._path), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -243,10 +240,8 @@ def read(path: str | os.PathLike[str], reading: Reading | None = None) -> Iterat
             with file.open("rb") as lines:
                 reading.files.append(file)
                 for line in lines:
-                    if line.endswith(b"\n") and line.strip():
-                        entry = _entry(line, reading)
-                        if entry is not None:
-                            yield entry
+                    if line.endswith(b"\n") and line.strip() and (entry := _entry(line, reading)) is not None:
+                        yield entry
         except FileNotFoundError:
             continue
         except OSError as error:

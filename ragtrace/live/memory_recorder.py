@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opentelemetry import context
 
@@ -134,7 +134,8 @@ def record(
     frameworks = ("langchain",) * langchain + ("llama_index",) * llama_index
     settings = Settings(app="test", env="test", frameworks=frameworks)
     capture = ContentPolicy.of(True, sanitizer=Sanitizer(None))
-    parts = Parts(telemetry=_Memory(_provider(recording)), feedback=_FeedbackList(recording.feedback))
+    memory = _Memory(_provider(recording), recording.feedback)
+    parts = Parts(telemetry=memory, feedback=memory)
     runtime = Runtime(settings, Pipeline((), sampler=sampling.ratio(0.0)), parts)
     runtime.adopt, runtime.take_score = recording.use, recording.add_score
     before, consumer, was_on = running.current(), recorder.current_consumer(), on_off.switch(True)
@@ -192,10 +193,18 @@ def evaluate_now(trace: Trace, evaluators: Sequence[Evaluator]) -> Evaluation:
         context.detach(token)
 
 
-class _WaitsForNothing:
-    """A part of a runtime without a queue."""
+class _Memory:
+    """Telemetry that has nothing to send, and feedback that goes into a list."""
 
+    logger_provider = None
     undelivered = 0
+
+    def __init__(self, tracer_provider: TracerProvider, messages: list[Feedback]) -> None:
+        self.tracer_provider, self.stats = tracer_provider, dict
+        self._messages = messages
+
+    def __call__(self, message: Feedback, /) -> None:
+        self._messages.append(message)
 
     def flush(self, timeout: float = 0.0) -> bool:
         """Nothing waits."""
@@ -203,26 +212,3 @@ class _WaitsForNothing:
 
     def close(self, timeout: float = 0.0) -> None:
         """Do nothing."""
-
-
-class _Memory(_WaitsForNothing):
-    """Telemetry that has nothing to send."""
-
-    logger_provider = None
-
-    def __init__(self, tracer_provider: TracerProvider) -> None:
-        self.tracer_provider = tracer_provider
-
-    def stats(self) -> Mapping[str, Any]:
-        """No counts."""
-        return {}
-
-
-class _FeedbackList(_WaitsForNothing):
-    """Feedback in a list."""
-
-    def __init__(self, messages: list[Feedback]) -> None:
-        self._messages = messages
-
-    def __call__(self, message: Feedback, /) -> None:
-        self._messages.append(message)

@@ -197,8 +197,7 @@ class Pipeline:
     def _work(self, items: Sequence[_Item]) -> None:
         thread = threading.get_ident()
         with self._queue.lock:
-            is_cut = self._is_cut
-            if not is_cut:
+            if not (is_cut := self._is_cut):
                 self._batches[thread] = items
         if is_cut:
             for item in items:

@@ -27,8 +27,7 @@ def make_suite(settings: Settings) -> list[Evaluator]:
     pairs = evaluator_shares(settings.evaluators)
     checks = _with_shares(pairs) if pairs else _default_suite()
     names = [check.name for check in checks]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
     return checks
 
@@ -38,7 +37,7 @@ def _with_shares(pairs: Sequence[tuple[Any, float]]) -> list[Evaluator]:
         if not isinstance(item, (str, Evaluator)):
             raise SettingError(f"evaluators has {item!r}, a {type(item).__name__}; give a name or an evaluator")
     checks = plugins.load_all(item for item, _ in pairs)
-    return [_with_share(check, share) for check, (_, share) in zip(checks, pairs, strict=True)]
+    return list(map(_with_share, checks, (share for _, share in pairs)))
 
 
 def _with_share(check: Evaluator, share: float) -> Evaluator:

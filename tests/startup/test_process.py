@@ -53,7 +53,7 @@ def init(*checks, **more):
 """
 
 
-def run(tmp_path: Path, body: str, timeout: float = 60) -> tuple[subprocess.CompletedProcess[str], list[Any]]:
+def run(tmp_path: Path, body: str, timeout: float = 180) -> tuple[subprocess.CompletedProcess[str], list[Any]]:
     """Run a program; how it ended, and the spans it left."""
     script, spans = tmp_path / "app.py", tmp_path / "spans.jsonl"
     script.write_text(PRELUDE + textwrap.dedent(body))
@@ -232,11 +232,20 @@ def test_children_of_multiprocessing_lose_nothing(tmp_path: Path) -> None:
         list(pool.map(ask, ["pool"] * 10))
     with context.Pool(2) as pool:  # which terminates its processes while they exit
         pool.map(ask, ["pool"] * 5)
+    def wait(lock):
+        chain.invoke("child")
+        # A signal that another thread gets does not interrupt the wait, nor does one that arrives just before it.
+        threading.Timer(0.5, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
+        lock.acquire()
+    with (lock := context.Lock()):
+        child = context.Process(target=wait, args=(lock,))
+        child.start()
+        child.join()
     """
     done, spans = run(tmp_path, body)
     assert done.returncode == 0, done.stderr
-    assert scores(spans) == [1.0] * 18
-    assert len({s["span_id"] for s in spans}) == len(spans) == 54
+    assert scores(spans) == [1.0] * 19
+    assert len({s["span_id"] for s in spans}) == len(spans) == 57
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
