@@ -139,7 +139,7 @@ def _span(span: ReadableSpan) -> bytes:
         parts += _text(_TRACE_STATE, ",".join([f"{key}={value}" for key, value in context.trace_state.items()]))
     if parent is not None:
         parts += (_PARENT, parent.span_id.to_bytes(8, "big"))
-    name = span.name.encode()
+    name = span.name.encode(errors="replace")
     if name:
         parts += (_NAME, number(len(name)), name)
     parts += (_KIND, _KINDS[span.kind])
@@ -192,7 +192,7 @@ def _field(tag: bytes, parts: list[bytes]) -> list[bytes]:
 
 def _text(tag: bytes, text: str | None) -> list[bytes]:
     """A text as a field; protobuf leaves empty ones out."""
-    return [field(tag, text.encode())] if text else []
+    return [field(tag, text.encode(errors="replace"))] if text else []
 
 
 def _count(tag: bytes, count: int) -> list[bytes]:

@@ -62,7 +62,7 @@ def attributes_field(tag: bytes, attributes: Mapping[str, Any] | None) -> list[b
     """A field of attributes (`KeyValue`), as parts to join: a long text is copied once more, when all are joined.
 
     Values are texts, numbers, truth values, bytes, None, and lists and mappings of these. Raises TypeError for a value
-    that OTLP does not have, and UnicodeEncodeError for a text that UTF-8 does not have.
+    that OTLP does not have. What UTF-8 does not have (half of a surrogate pair) becomes a question mark.
     """
     if not attributes:
         return []
@@ -73,7 +73,7 @@ def attributes_field(tag: bytes, attributes: Mapping[str, Any] | None) -> list[b
         kind = type(value)
         if kind is str and len(value) > _SHORT:
             name = _names.get(key) or _name(key)
-            text = value.encode()
+            text = value.encode(errors="replace")
             if (length := len(text)) + len(name) < _SMALL:
                 size = _TEXTS[length]
                 length += len(size)
@@ -120,20 +120,20 @@ def _keep(identity: tuple[bytes, str, type, Any]) -> bytes:
 def _name(key: str) -> bytes:
     if len(_names) >= _MAX_ENTRIES:
         _names.clear()
-    data = _names[key] = field(_KEY, key.encode()) + _VALUE
+    data = _names[key] = field(_KEY, key.encode(errors="replace")) + _VALUE
     return data
 
 
 def _attribute(key: str, value: Any) -> bytes:
     """A `KeyValue` behind its length."""
-    data = field(_KEY, key.encode()) + field(_VALUE, _value(value))
+    data = field(_KEY, key.encode(errors="replace")) + field(_VALUE, _value(value))
     return number(len(data)) + data
 
 
 def _value(value: Any) -> bytes:
     """An `AnyValue`. Python's truth values are integers, too, so they come first."""
     if isinstance(value, str):
-        return field(_TEXT, value.encode())
+        return field(_TEXT, value.encode(errors="replace"))
     if isinstance(value, bool):
         return _TRUTH + number(int(value))
     if isinstance(value, int):

@@ -98,6 +98,14 @@ def test_what_cannot_be_encoded_is_left_to_the_sdk(caplog: pytest.LogCaptureFixt
     assert "ragtrace: spans are encoded by OpenTelemetry's encoder" in caplog.messages
 
 
+def test_half_of_a_surrogate_pair_costs_no_span() -> None:
+    """A collector refuses a whole batch for one text that is not UTF-8."""
+    context = SpanContext(1, 2, is_remote=False)
+    span = ReadableSpan("a\ud800", context=context, resource=Resource({}), attributes={"b\ud800": "c\udc80" * 40})
+    (sent,) = message_of([span]).resource_spans[0].scope_spans[0].spans
+    assert (sent.name, sent.attributes[0].key, sent.attributes[0].value.string_value) == ("a?", "b?", "c?" * 40)
+
+
 def test_bytes_of_recurring_attributes_are_bounded() -> None:
     """Ids and names that come once each do not fill the memory, and equal values of other types keep their type."""
     for i in range(10_000):
