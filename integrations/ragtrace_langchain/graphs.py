@@ -71,6 +71,18 @@ def is_called_by_graph() -> bool:
     return caller is not None and caller.f_globals.get("__name__", "").startswith("langgraph.pregel")
 
 
+def is_at_breakpoint(run: Run, outputs: Any) -> bool:
+    """Returns True in the callback of a graph that ends where `interrupt_before` or `interrupt_after` stops it, or with
+    a call of a tool that nobody has made: an asynchronous graph reports its end in a task of its own."""
+    if run.state != GRAPH or run.request.graph is None:
+        return False
+    caller = _caller()
+    loop = caller.f_locals.get("loop") if caller is not None else None
+    messages = dict.get(outputs, "messages") if isinstance(outputs, dict) else None
+    is_asking = isinstance(messages, list) and bool(messages) and bool(getattr(messages[-1], "tool_calls", None))
+    return is_asking or str(getattr(loop, "status", "")).startswith("interrupt_")
+
+
 def _caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_CALLBACKS):

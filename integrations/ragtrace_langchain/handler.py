@@ -240,7 +240,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             root = graphs.root_of(run)
             if run.state == graphs.ELSEWHERE and root is not None:
                 root.query = run.query = question_of_state(run, outputs) or run.query
-            if root is not None and read_interrupt(root, outputs):
+            at_breakpoint = graphs.is_at_breakpoint(run, outputs)
+            if root is not None and read_interrupt(root, outputs, is_at_breakpoint=at_breakpoint):
                 graphs.remember_interrupt(root)
             if not cancelled:
                 read_answer(run, outputs)

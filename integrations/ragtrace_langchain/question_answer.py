@@ -84,16 +84,19 @@ def note_interrupt(root: Run, error: BaseException) -> bool:
     """Notes that a root stopped to ask a person; whether it did. A graph that is called inside, and stops, ends as any
     other run: its caller goes on."""
     question, before = _questions_of(error.args[0] if error.args else ()), root.request.interrupt
+    if question is None and type(error).__name__ == "GraphInterrupt":
+        question = ""  # a breakpoint of a graph inside
     if question is not None and (before is None or question not in before):  # branches ask one after the other
-        root.request.interrupt = f"{before}\n{question}" if before else question
+        root.request.interrupt = f"{before}\n{question}" if before and question else before or question
     return root.request.interrupt is not None
 
 
-def read_interrupt(root: Run, outputs: Any) -> bool:
-    """Reads what a graph inside of a chain asked from the chain's outputs; whether it did."""
-    if root.request.interrupt is not None or not isinstance(outputs, dict):
+def read_interrupt(root: Run, outputs: Any, *, is_at_breakpoint: bool) -> bool:
+    """Reads what a graph inside of a chain asked from the chain's outputs; whether it did, or stops to be resumed."""
+    if root.request.interrupt is not None:
         return False
-    root.request.interrupt = _questions_of(dict.get(outputs, "__interrupt__"))
+    asked = _questions_of(dict.get(outputs, "__interrupt__")) if isinstance(outputs, dict) else None
+    root.request.interrupt = "" if asked is None and is_at_breakpoint else asked
     return root.request.interrupt is not None
 
 

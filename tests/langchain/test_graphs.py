@@ -181,6 +181,31 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 
+@pytest.mark.parametrize("form", ["invoke", "ainvoke", "inside"])
+def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: str) -> None:
+    """A pause at `interrupt_before` is no answer, whatever the model has said by then: it waits and goes on as one that
+    asks. The end of an asynchronous graph is reported in a task of its own."""
+    config["configurable"] = {"thread_id": f"breakpoint-{form}"}
+    call = {"name": "lookup", "args": {"order": "17"}, "id": "1"}
+    steps = StateGraph(MessagesState).add_node(
+        "plan", lambda _: {"messages": [AIMessage("I look.", tool_calls=[call])]}
+    )
+    steps.add_node("act", lambda _: {"messages": [AIMessage("It ships on Monday.")]})
+    steps.add_edge(START, "plan").add_edge("plan", "act")
+    memory = InMemorySaver()
+    graph: Any = steps.compile(checkpointer=None if form == "inside" else memory, interrupt_before=["act"])
+    if form == "inside":
+        graph = StateGraph(MessagesState).add_node("steps", graph).add_edge(START, "steps").compile(checkpointer=memory)
+    for inputs in ({"messages": [("user", "When does order 17 ship?")]}, None):
+        asyncio.run(graph.ainvoke(inputs, config)) if form == "ainvoke" else graph.invoke(inputs, config)
+    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
+        ("When does order 17 ship?", "", True),
+        ("When does order 17 ship?", "It ships on Monday.", False),
+    ]
+    first, second = recorded.named("invoke_workflow")
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+
+
 def test_two_memories_have_two_threads_of_one_name(recorded: Recorded, config: Any) -> None:
     """Two tenants' graphs of one name call their threads alike: neither gets the other's question."""
     config["configurable"] = {"thread_id": "1"}
