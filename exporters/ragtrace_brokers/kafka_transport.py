@@ -23,6 +23,7 @@ from ragtrace_brokers.message import (
     MESSAGE_BYTES,
     PublishResult,
     TraceMessage,
+    Transport,
     TransportError,
     TransportOptions,
     republished,
@@ -53,8 +54,8 @@ class _Partition:
         return min(self.open, default=self.next)
 
 
-class KafkaTransport:
-    """See `Transport`. Options of the address: `partitions` (6) and `replicas` (1) of topics that are made here, and
+class KafkaTransport(Transport):
+    """Options of the address: `partitions` (6) and `replicas` (1) of topics that are made here, and
     those of librdkafka that begin with `security.`, `sasl.` or `ssl.`."""
 
     def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
@@ -120,7 +121,6 @@ class KafkaTransport:
     # --- publishing ------------------------------------------------------------------------------
 
     def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        """See `Transport`."""
         try:
             if not self._has_topics:
                 with self._errors():
@@ -208,7 +208,6 @@ class KafkaTransport:
     # --- reading ---------------------------------------------------------------------------------
 
     def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
-        """See `Transport`."""
         with self._lock, self._errors():
             try:
                 return self._fetch(self._join(), count, seconds)
@@ -261,7 +260,6 @@ class KafkaTransport:
         return TraceMessage(key, raw.value() or b"", _headers(raw), name, is_redelivered, (partition, offset))
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`."""
         with self._lock, self._errors():
             for message in messages:
                 partition, offset = message.handle
@@ -270,7 +268,6 @@ class KafkaTransport:
             self._commit()
 
     def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
-        """See `Transport`."""
         with self._lock:
             for message in messages:
                 partition, offset = message.handle
@@ -312,12 +309,10 @@ class KafkaTransport:
         return records[:_MOST_RECORDS]
 
     def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
-        """See `Transport`."""
         with self._lock:
             return [self._starts[each.id] for each in messages]
 
     def count_starts(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`."""
         results = self._produce(self._starts_topic, [TraceMessage(each.id, b"") for each in messages])
         if any(results):
             raise TransportError(f"{self._address}: counts of starts cannot be written ({max(results)})")
@@ -328,7 +323,6 @@ class KafkaTransport:
     # --- dead letters ----------------------------------------------------------------------------
 
     def dead_letter(self, message: TraceMessage, reason: str) -> None:
-        """See `Transport`."""
         [result] = self._produce(self._dead, [replace(message, headers={**message.headers, HEADER_REASON: reason})])
         if result:
             raise TransportError(f"{self._address}: a dead letter cannot be written ({result})")
@@ -348,14 +342,12 @@ class KafkaTransport:
         ]
 
     def put_back(self, messages: Sequence[TraceMessage]) -> int:
-        """See `Transport`."""
         results = self.publish([republished(message) for message in messages])
         done = [message for message, result in zip(messages, results, strict=True) if not result]
         self._produce(self._dead, [TraceMessage(each.key, b"", {_HEADER_PUT_BACK: each.id}) for each in done])
         return len(done)
 
     def lag(self) -> int | None:
-        """See `Transport`."""
         with self._lock, self._errors():
             if not self._partitions:
                 return None
@@ -367,7 +359,6 @@ class KafkaTransport:
             return total
 
     def close(self) -> None:
-        """See `Transport`."""
         with self._lock, contextlib.suppress(KafkaException, RuntimeError):
             if self._consumer is not None:
                 self._commit()

@@ -28,6 +28,7 @@ from ragtrace_brokers.message import (
     KEPT_SECONDS,
     PublishResult,
     TraceMessage,
+    Transport,
     TransportError,
     TransportOptions,
     republished,
@@ -45,8 +46,8 @@ _ERRORS = (NatsError, OSError, EOFError)
 Result = TypeVar("Result")
 
 
-class NatsTransport:
-    """See `Transport`. Options of the address: `max_bytes` (1 GiB) and `replicas` (1) of a stream that is made here,
+class NatsTransport(Transport):
+    """Options of the address: `max_bytes` (1 GiB) and `replicas` (1) of a stream that is made here,
     and `credentials`, a file of NATS."""
 
     def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
@@ -151,7 +152,6 @@ class NatsTransport:
     # --- publishing ------------------------------------------------------------------------------
 
     def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        """See `Transport`."""
         try:
             return self._do(self._publish(messages))
         except TransportError:
@@ -175,7 +175,6 @@ class NatsTransport:
     # --- reading ---------------------------------------------------------------------------------
 
     def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
-        """See `Transport`."""
         return self._do(self._fetch(count, seconds), seconds) if count else []
 
     async def _fetch(self, count: int, seconds: float) -> list[TraceMessage]:
@@ -190,15 +189,12 @@ class NatsTransport:
         return await stream.consumer_info(self._address.stream, self._options.group)
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`."""
         self._do(self._each([each.handle.ack for each in messages]))
 
     def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
-        """See `Transport`."""
         self._do(self._each([lambda each=each: each.handle.nak(delay=seconds) for each in messages]))
 
     def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
-        """See `Transport`."""
         self._do(self._each([each.handle.in_progress for each in messages]))
         return list(messages)
 
@@ -220,7 +216,6 @@ class NatsTransport:
         return self._bucket
 
     def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
-        """See `Transport`."""
         return self._do(self._starts(messages))
 
     async def _starts(self, messages: Sequence[TraceMessage]) -> list[int]:
@@ -228,7 +223,6 @@ class NatsTransport:
         return list(await asyncio.gather(*(_count(bucket, each.id) for each in messages)))
 
     def count_starts(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`."""
         self._do(self._count_starts(messages))
 
     async def _count_starts(self, messages: Sequence[TraceMessage]) -> None:
@@ -241,7 +235,6 @@ class NatsTransport:
     # --- dead letters ----------------------------------------------------------------------------
 
     def dead_letter(self, message: TraceMessage, reason: str) -> None:
-        """See `Transport`."""
         self._do(self._bury(message, reason))
 
     async def _bury(self, message: TraceMessage, reason: str) -> None:
@@ -253,7 +246,6 @@ class NatsTransport:
         await self._client.flush(timeout=int(_SECONDS))
 
     def dead_letters(self, count: int) -> list[TraceMessage]:
-        """See `Transport`."""
         return self._do(self._read_dead(count), 60.0)
 
     async def _read_dead(self, count: int) -> list[TraceMessage]:
@@ -273,7 +265,6 @@ class NatsTransport:
         return messages
 
     def put_back(self, messages: Sequence[TraceMessage]) -> int:
-        """See `Transport`."""
         return self._do(self._put_back(messages), 60.0)
 
     async def _put_back(self, messages: Sequence[TraceMessage]) -> int:
@@ -288,7 +279,6 @@ class NatsTransport:
         return count
 
     def lag(self) -> int | None:
-        """See `Transport`."""
         return self._do(self._lag())
 
     async def _lag(self) -> int | None:
@@ -296,7 +286,6 @@ class NatsTransport:
         return cast("int | None", (await self._consumer()).num_pending)
 
     def close(self) -> None:
-        """See `Transport`."""
         client, self._client = self._client, None
         if client is not None:
             with contextlib.suppress(TransportError):  # it is away

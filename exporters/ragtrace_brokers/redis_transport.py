@@ -22,6 +22,7 @@ from ragtrace_brokers.message import (
     MESSAGE_BYTES,
     PublishResult,
     TraceMessage,
+    Transport,
     TransportError,
     TransportOptions,
     republished,
@@ -64,8 +65,8 @@ _PART = 1_000
 Result = TypeVar("Result")
 
 
-class RedisTransport:
-    """See `Transport`. Options of the address: `max_length` (10,000), the most messages of the stream, and `db`."""
+class RedisTransport(Transport):
+    """Options of the address: `max_length` (10,000), the most messages of the stream, and `db`."""
 
     def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
         self._address, self._options = address, options
@@ -106,7 +107,6 @@ class RedisTransport:
     # --- publishing ------------------------------------------------------------------------------
 
     def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        """See `Transport`."""
         results: list[PublishResult] = ["too_large" if len(m.payload) > MESSAGE_BYTES else "" for m in messages]
         try:
             pipe = self._client.pipeline(transaction=False)
@@ -125,7 +125,6 @@ class RedisTransport:
     # --- reading ---------------------------------------------------------------------------------
 
     def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
-        """See `Transport`."""
         return self._do(lambda: self._fetch(count, seconds)) if count else []
 
     def _fetch(self, count: int, seconds: float) -> list[TraceMessage]:
@@ -151,16 +150,13 @@ class RedisTransport:
         self._leave_script(keys=[self._address.stream], args=[self._options.group, consumer])
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`."""
         for part in _parts(messages):
             self._do(lambda part=part: self._client.xack(self._address.stream, self._options.group, *part))  # type: ignore[misc]
 
     def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
-        """See `Transport`."""
         self._set_idle(messages, max(0.0, self._options.visibility_seconds - seconds))
 
     def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
-        """See `Transport`."""
         self._set_idle(messages, 0.0)
         return list(messages)
 
@@ -180,12 +176,9 @@ class RedisTransport:
         return [f"{self._address.stream}:starts:{self._options.group}:{each.id}" for each in messages]
 
     def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
-        """See `Transport`."""
         return [int(count or 0) for count in self._do(lambda: self._client.mget(self._names(messages)))]
 
     def count_starts(self, messages: Sequence[TraceMessage]) -> None:
-        """See `Transport`."""
-
         def count() -> None:
             pipe = self._client.pipeline()
             for name in self._names(messages):
@@ -198,8 +191,6 @@ class RedisTransport:
     # --- dead letters ----------------------------------------------------------------------------
 
     def dead_letter(self, message: TraceMessage, reason: str) -> None:
-        """See `Transport`."""
-
         def move() -> None:
             pipe = self._client.pipeline()
             fields = _fields(message, {HEADER_REASON: reason})
@@ -210,12 +201,10 @@ class RedisTransport:
         self._do(move)
 
     def dead_letters(self, count: int) -> list[TraceMessage]:
-        """See `Transport`."""
         entries = self._do(lambda: self._client.xrange(self._dead, count=count))
         return [_message(entry, False) for entry in entries]
 
     def put_back(self, messages: Sequence[TraceMessage]) -> int:
-        """See `Transport`."""
         return self._do(lambda: sum(self._put_back(message) for message in messages))
 
     def _put_back(self, message: TraceMessage) -> int:
@@ -226,13 +215,11 @@ class RedisTransport:
         return int(self._client.xdel(self._dead, message.id))
 
     def lag(self) -> int | None:
-        """See `Transport`."""
         groups = self._do(lambda: self._client.xinfo_groups(self._address.stream))
         own: Any = next((each for each in groups if each["name"] == self._options.group.encode()), {})
         return cast("int | None", own.get("lag"))
 
     def close(self) -> None:
-        """See `Transport`."""
         try:
             if self._has_group:
                 self._leave(self._consumer)

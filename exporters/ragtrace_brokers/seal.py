@@ -154,16 +154,14 @@ def keys_to_read(settings: Settings) -> TransportKeys | None:
     return TransportKeys(settings.transport_keys) if settings.transport_keys else None
 
 
-class SealedPublisher:
-    """See `Publisher`. Seals each message."""
+class SealedPublisher(Publisher):
+    """Seals each message."""
 
     def __init__(self, publisher: Publisher, keys: TransportKeys) -> None:
         self._publisher, self._keys = publisher, keys
 
     def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        """See `Publisher`."""
         return self._publisher.publish([self._keys.seal(message) for message in messages])
 
     def close(self) -> None:
-        """See `Publisher`."""
         self._publisher.close()
