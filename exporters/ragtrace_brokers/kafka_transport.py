@@ -15,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from ragtrace_brokers.address import TransportAddress
-from ragtrace_brokers.kafka_topics import make_topics
 from ragtrace_brokers.message import (
     HEADER_REASON,
+    KEPT_SECONDS,
     MESSAGE_BYTES,
     PublishResult,
     TraceMessage,
@@ -114,8 +116,17 @@ class KafkaTransport(Transport):
             raise TransportError(f"{self._address}: {str(error)[:200]}") from None
 
     def _make_topics(self) -> None:
+        """Make those topics that do not exist. Raises KafkaException, and TimeoutError where no broker answers."""
         counts = {self._address.stream: self._address.number("partitions", 6), self._dead: 1, self._starts_topic: 1}
-        make_topics(self._common(), counts, self._address.number("replicas", 1), _SECONDS)
+        replicas, retention = self._address.number("replicas", 1), {"retention.ms": str(1_000 * KEPT_SECONDS)}
+        topics = [NewTopic(name, count, replicas, config=retention) for name, count in counts.items()]
+        admin = AdminClient(self._common())  # as long as it lives, the futures have results
+        for future in admin.create_topics(topics, request_timeout=_SECONDS).values():
+            try:
+                future.result(_SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
         self._has_topics = True
 
     # --- publishing ------------------------------------------------------------------------------
