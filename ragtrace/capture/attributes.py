@@ -17,17 +17,13 @@ from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode
 from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.capture.content import Attributes, ContentPolicy, document_attributes, quoted
-from ragtrace.capture.message_attributes import messages_json, text_message, tool_attributes
+from ragtrace.capture.message_attributes import messages_json, tool_attributes
 from ragtrace.capture.model_messages import ModelMessage
 from ragtrace.capture.openinference import openinference
-from ragtrace.capture.provider_replies import USAGE_ATTRIBUTES
+from ragtrace.capture.provider_replies import OI_COUNTS
 from ragtrace.capture.request import MODEL_CALLS, Run
 from ragtrace.capture.span_writer import defer_attributes
 
-_STRUCTURED = frozenset(
-    {semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.SYSTEM_INSTRUCTIONS, semconv.TOOL_DEFINITIONS}
-)
-"""Attributes that are JSON on a span and structured on an event."""
 _OPT_IN = "OTEL_SEMCONV_STABILITY_OPT_IN"
 _WHOLE = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT})
 
@@ -93,7 +89,7 @@ def _usage_of_agent(agent: Run) -> Attributes:
     tokens."""
     sums: Attributes = {}
     for call in agent.request.model_calls:
-        for name in USAGE_ATTRIBUTES if agent in call.above() else ():
+        for name in OI_COUNTS if agent in call.above() else ():
             value = call.attributes.get(name)
             if isinstance(value, int):
                 sums[name] = sums.get(name, 0) + value
@@ -127,18 +123,12 @@ def _content(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bo
 def _model_call(capture: ContentPolicy, run: Run) -> Attributes:
     """The workflow and the prompt's version of a model call."""
     attributes: Attributes = {}
-    if (workflow := _workflow_of(run)) is not None:
-        attributes[semconv.WORKFLOW_NAME] = capture.text(workflow)
+    *_, root = (run, *run.above())
+    if root is not run and isinstance(workflow := root.attributes.get(semconv.WORKFLOW_NAME), str):
+        attributes[semconv.WORKFLOW_NAME] = capture.text(workflow)  # OpenTelemetry has it on both spans
     if isinstance(version := run.request.prompt_version, (str, int, float)) and version != "":
         attributes[semconv.PROMPT_VERSION] = capture.sanitizer.text(version, 256)
     return attributes
-
-
-def _workflow_of(run: Run) -> str | None:
-    """The name of the workflow that a model call belongs to: OpenTelemetry has it on both spans."""
-    *_, root = (run, *run.above())
-    name = root.attributes.get(semconv.WORKFLOW_NAME) if root is not run else None
-    return name if isinstance(name, str) else None
 
 
 def _reply(run: Run, answer: str | None) -> list[ModelMessage]:
@@ -181,10 +171,10 @@ def _texts(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool
             attributes[semconv.RETRIEVAL_QUERY] = capture.text(query)
     elif run.operation == semconv.OP_AGENT or (run.parent is None and run.operation == semconv.OP_WORKFLOW):
         if query is not None:
-            attributes[semconv.INPUT_MESSAGES] = text_message(capture, "user", query)
+            attributes[semconv.INPUT_MESSAGES] = messages_json(capture, [ModelMessage("user", query)])
         if answer is not None:
-            reason = _reason(run, (), cancelled)
-            attributes[semconv.OUTPUT_MESSAGES] = text_message(capture, "assistant", answer, reason)
+            reply = [ModelMessage("assistant", answer)]
+            attributes[semconv.OUTPUT_MESSAGES] = messages_json(capture, reply, _reason(run, (), cancelled))
     return attributes
 
 
@@ -207,17 +197,16 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
     logger = _logs.get_logger("ragtrace", __version__, logger_provider)
     names = {key: value for key, value in run.attributes.items() if key.startswith(semconv.GENAI_PREFIX)}
     body: dict[str, Any] = {semconv.OPERATION: run.operation, **capture.sanitizer.attributes(names)}
-    texts = {key: text for key, text in _definitions(capture, run).items() if key.startswith(semconv.GENAI_PREFIX)}
+    texts = _definitions(capture, run)
     if run.messages:
         texts[semconv.INPUT_MESSAGES] = messages_json(capture, run.messages)
     reply = _reply(run, run.answer or "".join(run.chunks) or None)
     if reply:
         texts[semconv.OUTPUT_MESSAGES] = messages_json(capture, reply, _reason(run, reply, False))
-    body.update({key: json.loads(text) if key in _STRUCTURED else text for key, text in texts.items()})
+    body.update({key: json.loads(text) for key, text in texts.items()})  # JSON on a span, structured on an event
+    context = otel.set_span_in_context(run.span, otel_context.Context())  # this span and nothing else
     logger.emit(
-        _logs.LogRecord(
-            timestamp=time.time_ns(), context=context_of(run.span), event_name=semconv.EVENT_INFERENCE, attributes=body
-        )
+        _logs.LogRecord(timestamp=time.time_ns(), context=context, event_name=semconv.EVENT_INFERENCE, attributes=body)
     )
 
 
@@ -231,8 +220,3 @@ def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) 
     else:
         span.set_status(Status(StatusCode.ERROR, name))
     return name
-
-
-def context_of(span: Span) -> otel_context.Context:
-    """A context with this span and nothing else."""
-    return otel.set_span_in_context(span, otel_context.Context())

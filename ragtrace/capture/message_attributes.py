@@ -27,7 +27,7 @@ def messages_json(capture: ContentPolicy, messages: Sequence[ModelMessage], defa
     for message in messages:
         name = f', "name": {quoted(capture.text(message.name))}' if message.name else ""
         if isinstance(message.content, str):
-            parts = f'{{"type": "text", "content": {quoted(capture.text(message.content))}}}'
+            parts = _words(capture, "text", message.content)
         else:
             parts = ", ".join(_part(capture, part) for part in message.content)
         text = f'{{"role": {quoted(capture.text(message.role))}, "parts": [{parts}]{name}}}'
@@ -38,12 +38,6 @@ def messages_json(capture: ContentPolicy, messages: Sequence[ModelMessage], defa
     return f"[{', '.join(items)}]"
 
 
-def text_message(capture: ContentPolicy, role: str, text: str, finish_reason: str | None = None) -> str:
-    """Returns a list of one message of text in OpenTelemetry's form; with `finish_reason` it is an output message."""
-    reason = f', "finish_reason": {quoted(capture.text(finish_reason))}' if finish_reason is not None else ""
-    return f'[{{"role": "{role}", "parts": [{{"type": "text", "content": {quoted(capture.text(text))}}}]{reason}}}]'
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -51,12 +45,8 @@ def _part(capture: ContentPolicy, part: Part) -> str:
     return _WRITERS[type(part)](capture, part)
 
 
-def _text(capture: ContentPolicy, part: TextPart) -> str:
-    return f'{{"type": "text", "content": {quoted(capture.text(part.text))}}}'
-
-
-def _reasoning(capture: ContentPolicy, part: ReasoningPart) -> str:
-    return f'{{"type": "reasoning", "content": {quoted(capture.text(part.text))}}}'
+def _words(capture: ContentPolicy, kind: str, text: str) -> str:
+    return f'{{"type": "{kind}", "content": {quoted(capture.text(text))}}}'
 
 
 def _call(capture: ContentPolicy, part: ToolCallPart) -> str:
@@ -97,7 +87,9 @@ def _media(capture: ContentPolicy, part: MediaPart) -> str:
 
 
 _WRITERS: dict[type, Callable[[ContentPolicy, Any], str]] = {
-    TextPart: _text, ReasoningPart: _reasoning, ToolCallPart: _call, ToolResultPart: _result, MediaPart: _media,
+    TextPart: lambda capture, part: _words(capture, "text", part.text),
+    ReasoningPart: lambda capture, part: _words(capture, "reasoning", part.text),
+    ToolCallPart: _call, ToolResultPart: _result, MediaPart: _media,
 }  # fmt: skip
 
 

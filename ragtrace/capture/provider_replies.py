@@ -24,8 +24,7 @@ OI_COUNTS: Mapping[str, str] = {
     semconv.AUDIO_INPUT_TOKENS: semconv.OI_TOKENS_AUDIO_INPUT,
     semconv.AUDIO_OUTPUT_TOKENS: semconv.OI_TOKENS_AUDIO_OUTPUT,
 }  # fmt: skip
-USAGE_ATTRIBUTES = tuple(OI_COUNTS)
-"""OpenTelemetry's attributes of tokens that can be added up over several model calls."""
+"""OpenInference's names of numbers of tokens by OpenTelemetry's; all can be added up over several model calls."""
 _NAMES: Mapping[str, str] = {
     # OpenAI; Gemini and Llama on Bedrock; Ollama; watsonx; metrics of Bedrock's streams; Titan on Bedrock
     semconv.INPUT_TOKENS: "prompt_tokens prompt_token_count promptTokenCount prompt_eval_count input_token_count "
