@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrace.capture.adapters import refusal_of
-from ragtrace.capture.content_blocks import parts_of, result_content, text_or_parts
+from ragtrace.capture.content_blocks import parts_of, reasoning_beside, result_content, text_or_parts
 from ragtrace.capture.model_messages import ModelMessage, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from ragtrace.capture.plain_values import raw_calls
 from ragtrace.capture.provider_replies import finish_reason
@@ -45,7 +45,9 @@ def _content(message: Any, content: Any, extra: Any) -> str | list[Part]:
     if any(part.kind == "tool" for part in calls):
         # Anthropic's content holds the calls that LangChain lists again in its own form.
         parts = [part for part in parts if not isinstance(part, ToolCallPart) or part.kind == "server"]
-    reasoning = [] if any(isinstance(part, ReasoningPart) for part in parts) else _reasoning(extra)
+    reasoning: list[Part] = []
+    if not any(isinstance(part, ReasoningPart) for part in parts):
+        reasoning = reasoning_beside(extra, "reasoning_content", "reasoning")  # DeepSeek's, Groq's, OpenAI's
     audio = parts_of({"type": "audio", **extra["audio"]}) if isinstance(extra.get("audio"), Mapping) else []
     if not parts and (refusal := refusal_of(extra)):
         content, parts = refusal, [TextPart(refusal)]
@@ -65,17 +67,6 @@ def _calls(message: Any, extra: Mapping[str, Any]) -> list[ToolCallPart]:
         if isinstance(call, Mapping)
     ]
     return [*calls, *raw_calls({**extra, "tool_calls": None} if calls else extra)]
-
-
-def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
-    """Returns the reasoning that providers' packages pass beside the content: DeepSeek's, Groq's, OpenAI's."""
-    text = extra.get("reasoning_content")
-    if isinstance(text, str) and text:
-        return [ReasoningPart(text)]
-    summary = extra.get("reasoning")
-    if isinstance(summary, str) and summary:
-        return [ReasoningPart(summary)]
-    return parts_of({"type": "reasoning", **summary}) if isinstance(summary, Mapping) and summary else []
 
 
 def replies_of(response: Any) -> list[ModelMessage]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragtrace.capture.adapters import refusal_of
-from ragtrace.capture.content_blocks import parts_of
+from ragtrace.capture.content_blocks import reasoning_beside
 from ragtrace.capture.model_messages import (
     MediaPart,
     ModelMessage,
@@ -69,7 +69,7 @@ def _parts(message: Any, extra: Mapping[str, Any]) -> list[Part]:
     if not parts and (refusal := refusal_of(extra)):
         parts = [TextPart(refusal)]  # of OpenAI's Responses API
     if not any(isinstance(part, ReasoningPart) for part in parts):
-        parts = [*_reasoning(extra), *parts]
+        parts = [*reasoning_beside(extra, "reasoning_content", "thinking", "thinking_delta"), *parts]
     if not any(isinstance(part, ToolCallPart) for part in parts):
         parts.extend(raw_calls(extra))
     return parts
@@ -115,14 +115,3 @@ def _base64(data: bytes) -> str:
         return data.decode()
     except ValueError:
         return base64.b64encode(data).decode()
-
-
-def _reasoning(extra: Mapping[str, Any]) -> list[Part]:
-    """Returns the reasoning that integrations pass beside the content."""
-    for name in ("reasoning_content", "thinking", "thinking_delta"):
-        value = extra.get(name)
-        if isinstance(value, str) and value:
-            return [ReasoningPart(value)]
-        if isinstance(value, Mapping):
-            return parts_of({"type": "thinking", **value})
-    return []

@@ -71,7 +71,8 @@ def _unknown(block: Block) -> Part | None:
     if kind.endswith("_tool_result"):  # Anthropic's web search and code execution
         return ToolResultPart(block.get("content"), text_or_none(block.get("tool_use_id")), "server")
     if kind.endswith("_call") and isinstance(block.get("id"), str):  # OpenAI's own tools: `web_search_call`
-        return ToolCallPart(kind.removesuffix("_call"), _without_type(block), block["id"], "server")
+        fields = {key: value for key, value in block.items() if key not in {"type", "id", "status"}}
+        return ToolCallPart(kind.removesuffix("_call"), fields, block["id"], "server")
     return _text(block)
 
 
@@ -90,6 +91,16 @@ def _reasoning(block: Block) -> Part:
         summary = inner.get("summary") or inner.get("content") or ()
         text = "".join(str(s.get("text") or "") for s in summary if isinstance(s, Mapping))
     return ReasoningPart(text)
+
+
+def reasoning_beside(extra: Mapping[str, Any], *names: str) -> list[Part]:
+    """Returns the reasoning that integrations pass beside the content, under the first of these names that has some."""
+    for value in map(extra.get, names):
+        if isinstance(value, str) and value:
+            return [ReasoningPart(value)]
+        if isinstance(value, Mapping) and value:
+            return parts_of({"type": "reasoning", **value})
+    return []
 
 
 def _image(block: Block) -> Part | None:
@@ -181,14 +192,6 @@ def result_content(content: object) -> object:
     return content
 
 
-def _nothing(block: Block) -> Part | None:
-    return None
-
-
-def _without_type(block: Block) -> dict[str, Any]:
-    return {key: value for key, value in block.items() if key not in {"type", "id", "status"}}
-
-
 _READERS: dict[str, Callable[[Block], Part | None]] = {
     "text": _text, "input_text": _text, "output_text": _text, "refusal": _text,
     "reasoning": _reasoning, "thinking": _reasoning, "redacted_thinking": _reasoning,
@@ -202,8 +205,9 @@ _READERS: dict[str, Callable[[Block], Part | None]] = {
     "tool_result": _result, "function_call_output": _result, "toolResult": _result, "functionResponse": _result,
     "server_tool_result": _result,
     # Pieces of a call while it is streamed, and marks without content.
-    "input_json_delta": _nothing, "tool_call_chunk": _nothing, "server_tool_call_chunk": _nothing,
-    "cachePoint": _nothing, "cache_point": _nothing,
+    **dict.fromkeys(
+        ("input_json_delta", "tool_call_chunk", "server_tool_call_chunk", "cachePoint", "cache_point"), lambda _: None
+    ),
 }  # fmt: skip
 
 
