@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from inspect import BoundArguments
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +27,6 @@ _ONLY_INPUT = frozenset({"0", "input"})
 """Names of a tool's only input: the first one without a name, or LlamaIndex's own name for it."""
 _ANSWER_KEYS = ("answer", "response", "output", "result", "text", "content")
 _CONTROL_FLOW = frozenset({"WorkflowDone", "WaitingForEvent"})
-_CANCELLATIONS = frozenset({"WorkflowCancelledByUser"})
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # In order: an agent is also a workflow.
 _ROLES = (
@@ -94,11 +93,7 @@ def origin(tags: Any) -> dict[str, Any]:
     if not own:
         return {}
     session, user = adapters.session_and_user(own)
-    labels = own.pop("tags", None)
-    if isinstance(labels, str):
-        labels = [labels]
-    labels = [identity_of(label) for label in labels] if isinstance(labels, Iterable) else []
-    return {"session": session, "user": user, "tags": labels, "metadata": own}
+    return {"session": session, "user": user, "tags": adapters.labels_of(own.pop("tags", None)), "metadata": own}
 
 
 # --- questions and answers -----------------------------------------------------------------------
@@ -333,11 +328,6 @@ def tool_output(result: Any) -> str | None:
     """Returns a tool's result: its text, or its object as JSON."""
     own = _object_of(result)
     return text_of(result) if own is None else sendable(own)
-
-
-def is_cancellation(error: BaseException) -> bool:
-    """Returns True when the consumer closed the stream, or the task or the workflow was cancelled."""
-    return adapters.is_cancellation(error) or type(error).__name__ in _CANCELLATIONS
 
 
 def is_control_flow(error: BaseException) -> bool:

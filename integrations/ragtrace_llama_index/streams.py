@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from ragtrace.capture import current
+from ragtrace.capture import current, manual
 from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
 from ragtrace.capture.reply_streams import is_stream, substitute_stream
 from ragtrace.capture.request import Run
-from ragtrace_llama_index import conversion
 
 
 def finish(recorder: Recorder, run: Run, error: BaseException | None = None, cancelled: bool = False) -> None:
@@ -32,9 +31,7 @@ def finish(recorder: Recorder, run: Run, error: BaseException | None = None, can
         recorder.end(run.state.stream)
     if run.answer is None and run.chunks:
         run.answer = "".join(run.chunks)
-    if error is not None and conversion.is_cancellation(error):
-        error, cancelled = None, True
-    recorder.end(run.key, error=error, cancelled=cancelled)
+    manual.end_run(recorder, run, error, cancelled)
 
 
 @dataclass(slots=True)

@@ -28,6 +28,14 @@ def session_and_user(fields: Mapping[str, Any]) -> tuple[str | None, str | None]
     return None if session is None else identity_of(session), None if user is None else identity_of(user)
 
 
+def labels_of(tags: Any) -> list[str]:
+    """Returns an application's tags, or its only one, as texts; [] for what cannot be read."""
+    try:
+        return [identity_of(tag) for tag in ([tags] if isinstance(tags, str) else tags or ())]
+    except Exception:  # noqa: BLE001 no list, or an application's object: the request is recorded without tags
+        return []
+
+
 def refusal_of(extra: Any) -> str:
     """Returns OpenAI's refusal to answer: frameworks pass it in the fields beside the content, which is empty then."""
     refusal = extra.get("refusal") if isinstance(extra, Mapping) else None
@@ -61,8 +69,9 @@ def number(value: Any) -> float | None:
 
 
 def is_cancellation(error: BaseException | None) -> bool:
-    """Returns True when the consumer closed the stream, or the task was cancelled."""
-    return isinstance(error, (GeneratorExit, asyncio.CancelledError))
+    """Returns True when the consumer closed the stream, or the task or LlamaIndex's workflow was cancelled."""
+    is_of_user = type(error).__name__ == "WorkflowCancelledByUser"
+    return is_of_user or isinstance(error, (GeneratorExit, asyncio.CancelledError))
 
 
 def hidden_step(step: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[Any]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 from ragtrace import semconv
 from ragtrace.capture.adapters import hidden_step
 from ragtrace.capture.function_calls import DecoratedFunction, begin
+from ragtrace.capture.reaper import reaper
 from ragtrace.text.sanitizer import sendable
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -110,7 +111,7 @@ def _async_generator(function: Callable[..., Any], decorated: DecoratedFunction)
         call = begin(decorated, args, kwargs)
         inner = function(*args, **kwargs)
         if call is not None:
-            call.begin_stream()
+            reaper.start()
         step, value = functools.partial(hidden_step, inner.asend), None
         while True:
             try:

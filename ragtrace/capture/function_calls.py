@@ -74,7 +74,8 @@ def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -
         run.query = sendable(dict(arguments))
         run.attributes[semconv.TOOL_NAME] = run.name
     else:
-        manual.describe_model(run, model)
+        if model:
+            run.attributes[semconv.REQUEST_MODEL] = model
         run.messages = messages_of(subject)
         run.tools = tool_definitions(arguments.get("tools"))
         if run.parent is None:
@@ -124,10 +125,10 @@ class FunctionCall:
 
     def _returned(self, result: Any) -> Any:
         if is_stream(result):
-            self.begin_stream()
+            reaper.start()
             return substitute_stream(result, self)
         if type(result).__name__.endswith(_MANAGERS):
-            self.begin_stream()
+            reaper.start()
             return substitute_manager(result, self)
         self.finish(result)
         return result
@@ -158,13 +159,9 @@ class FunctionCall:
 
     # --- streams -----------------------------------------------------------------------------------------
 
-    def begin_stream(self) -> None:
-        """Prepare for a consumer that leaves the stream: `drop`, which ends the call then, must start no thread."""
-        reaper.start()
-
     def relay(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Pass a generator through; what is sent and thrown reaches it."""
-        self.begin_stream()
+        reaper.start()
         step: Callable[[Any], Any] = inner.send
         value: Any = None
         while True:
@@ -220,7 +217,8 @@ class FunctionCall:
         self._end()
 
     def drop(self, at_once: bool = False) -> None:
-        """End a stream that its consumer left. Without `at_once` it may be called from a finalizer."""
+        """End a stream that its consumer left. Without `at_once` it may be called from a finalizer, which must start no
+        thread: the reaper's was started when the stream began."""
         if at_once:
             return self._drop()
         reaper.drop(self._recorder, self._drop)
@@ -301,7 +299,7 @@ def _read_model_reply(run: Run, reply: Any) -> None:
         if isinstance(value, str) and value:
             run.attributes[name] = sendable(value, 256)
     if semconv.RESPONSE_MODEL in run.attributes and semconv.REQUEST_MODEL not in run.attributes:
-        manual.describe_model(run, run.attributes[semconv.RESPONSE_MODEL])
+        run.attributes[semconv.REQUEST_MODEL] = run.attributes[semconv.RESPONSE_MODEL]
 
 
 _READERS: dict[str, Callable[[Run, Any], None]] = {

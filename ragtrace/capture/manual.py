@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.capture import current, timing
-from ragtrace.capture.adapters import is_cancellation
+from ragtrace.capture.adapters import is_cancellation, labels_of, session_and_user
 from ragtrace.capture.model_messages import ModelMessage
 from ragtrace.capture.plain_values import documents_of
 from ragtrace.capture.provider_replies import token_counts, write_counts
@@ -84,11 +84,9 @@ class ManualRequest:
     def _open(self, recorder: Recorder) -> None:
         options = self._options
         name = identity_of(self._name)
-        run = start_run(
-            recorder, semconv.OP_WORKFLOW, name, session=_identity(options.get("session_id")),
-            user=_identity(options.get("user_id")), tags=_labels(options.get("tags")),
-            metadata=_metadata(options.get("metadata")),
-        )  # fmt: skip
+        session, user = session_and_user(options)
+        tags, metadata = labels_of(options["tags"]), _metadata(options["metadata"])
+        run = start_run(recorder, semconv.OP_WORKFLOW, name, session=session, user=user, tags=tags, metadata=metadata)
         if run is not None:
             self._run, self._token = run, current.attach(run)
             run.attributes[semconv.WORKFLOW_NAME] = recorder.capture.sanitizer.text(name, 200)
@@ -211,38 +209,20 @@ def _record_model(recorder: Recorder, root: Run, usage: object, model: object) -
     run = start_run(recorder, semconv.OP_CHAT, name or "model", started=now)
     if run is None:
         return
-    describe_model(run, name)
+    if name:
+        run.attributes[semconv.REQUEST_MODEL] = name
     write_counts(run, counts)
     run.messages = [ModelMessage("user", root.query)] if root.query else []
     run.answer, run.state = root.answer, timing.NO_DURATION
     recorder.end(run.key, finished=now)
 
 
-def describe_model(run: Run, model: str | None) -> None:
-    """Write the name of a run's model into its attributes."""
-    if model:
-        run.attributes[semconv.REQUEST_MODEL] = model
-
-
 def _text(value: object, limit: int = 1_000_000) -> str | None:
     return None if value is None else sendable(value, limit)
-
-
-def _identity(value: object) -> str | None:
-    return None if value is None else identity_of(value)
-
-
-def _labels(tags: object) -> list[str]:
-    try:
-        if isinstance(tags, str):
-            return [identity_of(tags)]
-        return [identity_of(tag) for tag in tags] if isinstance(tags, Iterable) else []
-    except Exception:  # noqa: BLE001 an application's object: the request is recorded without tags
-        return []
 
 
 def _metadata(values: object) -> dict[Any, Any]:
     try:
         return dict(values) if isinstance(values, Mapping) else {}
-    except Exception:  # noqa: BLE001 as above
+    except Exception:  # noqa: BLE001 an application's object: the request is recorded without metadata
         return {}
