@@ -128,6 +128,7 @@ def _facts(
     root: Run, last: Run | None, sanitizer: Sanitizer, *, cancelled: bool, earlier_turns: bool, from_spans: bool
 ) -> Facts:
     request = root.request
+    of_model = last.attributes if last is not None else {}
     app, env, prompt_version, tenant = (_declared(request.metadata.get(name), sanitizer) for name in DECLARED)
     usage = timing.usage_by_model(request.model_calls, sanitizer)
     context = root.span.get_span_context()
@@ -135,8 +136,9 @@ def _facts(
         app=app or _declared(request.service, sanitizer), env=env,
         prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version, tenant=tenant, name=root.name,
         session_id=request.session, user_id=request.user, tags=tuple(request.tags),
-        model=_word(last, semconv.REQUEST_MODEL, sanitizer), provider=_word(last, semconv.PROVIDER, sanitizer),
-        response_id=_word(last, semconv.RESPONSE_ID, sanitizer),
+        model=_declared(of_model.get(semconv.REQUEST_MODEL), sanitizer),
+        provider=_declared(of_model.get(semconv.PROVIDER), sanitizer),
+        response_id=_declared(of_model.get(semconv.RESPONSE_ID), sanitizer),
         finish_reason=last.finish_reason if last is not None else None,
         retrievals=len(request.retrieved) or int(bool(request.sources) or any(not d.source for d in request.carried)),
         chunks_of_earlier_turns=earlier_turns, stages=timing.seconds_by_stage(request.stage_times),
@@ -152,11 +154,6 @@ def _facts(
 
 def _declared(value: object, sanitizer: Sanitizer) -> str | None:
     return sanitizer.text(value, timing.MAX_NAME) if isinstance(value, (str, int, float)) and value != "" else None
-
-
-def _word(call: Run | None, name: str, sanitizer: Sanitizer) -> str | None:
-    value = call.attributes.get(name) if call is not None else None
-    return sanitizer.text(value, timing.MAX_NAME) if isinstance(value, str) else None
 
 
 def _step(call: Run) -> dict[str, str]:
