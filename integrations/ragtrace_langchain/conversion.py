@@ -42,7 +42,10 @@ def origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Conversation, user, tags and the application's own metadata; the framework's is left out."""
     if not metadata and not tags:
         return {}
-    return _origin(tags, metadata)
+    session, user = session_and_user(metadata)
+    own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
+    labels = [tag for tag in map(sendable, tags or ()) if not tag.startswith(_FRAMEWORK_TAGS)]
+    return {"session": session, "user": user, "tags": labels, "metadata": own}
 
 
 def child_origin(tags: Any, metadata: Mapping[str, Any], request: Request) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def child_origin(tags: Any, metadata: Mapping[str, Any], request: Request) -> di
     read again, but a step may name a conversation. What is `configurable` is not reported to a root, unlike metadata:
     its steps find it in LangChain's own context."""
     if request.session is None and not _names_no_session(metadata):
-        return _origin(tags, metadata)
+        return origin(tags, metadata)
     if request.session is not None and request.user is not None:
         return {}
     config = _child_config().get()
@@ -66,13 +69,6 @@ def _child_config() -> ContextVar[Any]:
     from langchain_core.runnables.config import var_child_runnable_config
 
     return var_child_runnable_config
-
-
-def _origin(tags: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    session, user = session_and_user(metadata)
-    own = {k: v for k, v in metadata.items() if isinstance(k, str) and not k.startswith(_FRAMEWORK_METADATA)}
-    labels = [tag for tag in map(sendable, tags or ()) if not tag.startswith(_FRAMEWORK_TAGS)]
-    return {"session": session, "user": user, "tags": labels, "metadata": own}
 
 
 def text_of(value: Any) -> str:

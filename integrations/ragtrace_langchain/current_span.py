@@ -24,7 +24,6 @@ from opentelemetry.context import Context
 
 from ragtrace.capture import current
 from ragtrace.capture.adapters import hidden_step
-from ragtrace.capture.request import Run
 from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.switch import switch
 
@@ -117,24 +116,17 @@ def _wrapped(name: str, original: _Function) -> _Function:
 # --- a run that has started: its manager is an argument ------------------------------------------------
 
 
-def _run_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run | None:
-    handler = switch.handler
-    manager = kwargs.get("run_manager") or kwargs.get("run_managers") or (args[2] if len(args) > 2 else None)
-    if isinstance(manager, list):  # several prompts in one call of a text-completion model
-        manager = manager[0] if manager else None
-    run_id = getattr(manager, "run_id", None)
-    if handler is None or run_id is None:
-        return None
-    run: Run | None = handler.recorder.get(key_of(run_id))
-    return run
-
-
 def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> current.Attachment | None:
+    if (handler := switch.handler) is None:
+        return None
     try:
-        return current.attach(_run_of(args, kwargs))
+        manager = kwargs.get("run_manager") or kwargs.get("run_managers") or (args[2] if len(args) > 2 else None)
+        if isinstance(manager, list):  # several prompts in one call of a text-completion model
+            manager = manager[0] if manager else None
+        run_id = getattr(manager, "run_id", None)
+        return None if run_id is None else current.attach(handler.recorder.get(key_of(run_id)))
     except Exception:  # noqa: BLE001 nothing of ours may reach the application
-        if (handler := switch.handler) is not None:
-            handler.recorder.failed("attach")
+        handler.recorder.failed("attach")
         return None
 
 

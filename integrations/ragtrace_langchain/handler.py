@@ -193,8 +193,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     def _note_prompt(self, serialized: Any, inputs: Any, parent: Hashable | None) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same chain."""
         run = self._recorder.near(parent) if self._recorder.capture.spans else None
-        prompt = prompt_of(serialized, inputs) if run is not None else None
-        if run is not None and prompt is not None:
+        if run is not None and (prompt := prompt_of(serialized, inputs)) is not None:
             run.request.prompts[parent] = prompt
 
     def _read_inputs(self, run: Run, inputs: Any) -> None:

@@ -76,7 +76,7 @@ def _traced(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             documents = method(self, *args, **kwargs)
         except BaseException as error:
-            _fail(call, error)
+            _end(call, error=error)
             raise
         _end(call, documents)
         return documents
@@ -93,7 +93,7 @@ def _traced_async(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             documents = await method(self, *args, **kwargs)
         except BaseException as error:
-            _fail(call, error)
+            _end(call, error=error)
             raise
         _end(call, documents)
         return documents
@@ -136,15 +136,11 @@ def _handler() -> tuple[Any, UUID | None]:
     return switch.get(), parent
 
 
-def _end(call: _Call, documents: Any) -> None:
+def _end(call: _Call, documents: Any = None, error: BaseException | None = None) -> None:
     handler, key, outer, token = call
     current_retrieval.set(outer)
     current.detach(token)
-    handler.on_retriever_end(documents, run_id=key)
-
-
-def _fail(call: _Call, error: BaseException) -> None:
-    handler, key, outer, token = call
-    current_retrieval.set(outer)
-    current.detach(token)
-    handler.on_retriever_error(error, run_id=key)
+    if error is None:
+        handler.on_retriever_end(documents, run_id=key)
+    else:
+        handler.on_retriever_error(error, run_id=key)
