@@ -33,11 +33,6 @@ class RagtraceSpanHandler(BaseSpanHandler[Any]):
         # Bypasses pydantic: reading one of its private attributes costs a microsecond.
         object.__setattr__(self, "tracer", tracer)
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Returns the handler's name."""
-        return "RagtraceSpanHandler"
-
     def span_enter(
         self,
         id_: str,
@@ -97,11 +92,6 @@ class RagtraceEventHandler(BaseEventHandler):
     def __init__(self, tracer: Tracer) -> None:
         super().__init__()
         object.__setattr__(self, "tracer", tracer)
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Returns the handler's name."""
-        return "RagtraceEventHandler"
 
     def handle(self, event: Any, **kwargs: Any) -> None:
         """Handles an event inside a span."""

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, Protocol
 from ragtrace import semconv
 from ragtrace.capture.model_messages import last_question
 from ragtrace.capture.recorder import Recorder
-from ragtrace.capture.request import Run
+from ragtrace.capture.request import MODEL_CALLS, Run
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
 from ragtrace_llama_index.blocks import messages_of
 
-MODEL_CALLS = (semconv.OP_CHAT, semconv.OP_TEXT)
 _BUILDERS = frozenset({"build_index_from_nodes", "insert_nodes", "ainsert_nodes"})
 _RUN_ARGUMENTS = frozenset({"kwargs", "ctx", "stepwise", "checkpoint_callback", "memory"})
 """Arguments of `Workflow.run` in llama-index-workflows 1 that are no inputs."""
@@ -50,8 +49,7 @@ class SpanOpener(Protocol):
 
 def _root(tracer: SpanOpener, call: ComponentCall) -> None:
     """Starts a query engine, chat engine, synthesizer or workflow: the request, or a part of a larger request."""
-    if call.parent is not None and tracer.recorder.knows(call.parent):
-        tracer.recorder.follow(call.id_, call.parent)
+    if tracer.recorder.follow(call.id_, call.parent):
         above = tracer.recorder.near(call.parent)
         # A query engine reports its documents itself, when it ends.
         if call.method != "run" and above is not None and "query-" not in str(above.key):
@@ -84,7 +82,7 @@ def _is_called_by(functions: frozenset[str], package: str) -> bool:
 def _program(tracer: SpanOpener, call: ComponentCall) -> None:
     """Starts a call that asks a model and uses the tool that it names: the request if nothing is above it. Inside of
     another request it is internal, and inside of a structured model it is that model's call."""
-    if call.parent is not None and tracer.recorder.follow(call.id_, call.parent):
+    if tracer.recorder.follow(call.id_, call.parent):
         return
     around = tracer.open_streams.around()
     if around is not None:
@@ -145,7 +143,7 @@ def _repeats(tracer: SpanOpener, call: ComponentCall, operation: str) -> bool:
     """Returns True when the parent is the same operation of the same component.
 
     That is an override that calls its base class, or an async method that calls its sync one."""
-    above = tracer.recorder.near(call.parent) if call.parent is not None else None
+    above = tracer.recorder.near(call.parent)
     if above is None or above.operation != operation or above.owner is not call.instance:
         return False
     tracer.recorder.follow(call.id_, above.key)
@@ -187,7 +185,9 @@ def _rerank(tracer: SpanOpener, call: ComponentCall) -> None:
 
 
 def _model(tracer: SpanOpener, call: ComponentCall) -> None:
-    outer = _outer_call(tracer, call)
+    # `chat` calls `complete`, an override its base class, a structured model the one that it wraps: they are one call.
+    above = tracer.recorder.near(call.parent)
+    outer = above if above is not None and above.operation in MODEL_CALLS else tracer.open_streams.around()
     if outer is not None:
         outer.state.inner = call.id_
         tracer.recorder.follow(call.id_, outer.key)
@@ -213,13 +213,6 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         run.query = last_question(run.messages)
 
 
-def _outer_call(tracer: SpanOpener, call: ComponentCall) -> Run | None:
-    """Returns the model call that this call implements: `chat` calls `complete`, an override calls its base class, a
-    structured model calls the model that it wraps. They are one call."""
-    above = tracer.recorder.near(call.parent) if call.parent is not None else None
-    return above if above is not None and above.operation in MODEL_CALLS else tracer.open_streams.around()
-
-
 def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
     if _repeats(tracer, call, semconv.OP_EMBEDDINGS):
         return
@@ -234,7 +227,7 @@ def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
 def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
     metadata = getattr(call.instance, "metadata", None)
     name = str(getattr(metadata, "name", None) or type(call.instance).__name__)
-    above = tracer.recorder.near(call.parent) if call.parent is not None else None
+    above = tracer.recorder.near(call.parent)
     if above is not None and above.operation == semconv.OP_TOOL and above.name == name:
         tracer.recorder.follow(call.id_, above.key)  # `__call__` and `call` of one tool, or a wrapper around it
         return
@@ -250,7 +243,7 @@ def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
 
 def _ingestion(tracer: SpanOpener, call: ComponentCall) -> None:
     """Starts what prepares documents for an index: the models that it asks answer nobody's question."""
-    if call.parent is None or not tracer.recorder.follow(call.id_, call.parent):
+    if not tracer.recorder.follow(call.id_, call.parent):
         tracer.start(call, semconv.OP_INGESTION, type(call.instance).__name__)
 
 

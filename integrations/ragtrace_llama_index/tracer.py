@@ -16,10 +16,10 @@ from ragtrace.capture import current
 from ragtrace.capture.adapters import warn_of_other
 from ragtrace.capture.recorder import Recorder
 from ragtrace.capture.reply_streams import is_stream
-from ragtrace.capture.request import SEARCHES, Run
+from ragtrace.capture.request import MODEL_CALLS, SEARCHES, Run
 from ragtrace.records import Document
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
-from ragtrace_llama_index.starts import METHODS, MODEL_CALLS, STARTS, ComponentCall, is_custom, start_custom
+from ragtrace_llama_index.starts import METHODS, STARTS, ComponentCall, is_custom, start_custom
 from ragtrace_llama_index.streams import ModelCall
 from ragtrace_llama_index.workflow_steps import WorkflowState
 
@@ -77,7 +77,7 @@ class Tracer:
 
     def start(self, call: ComponentCall, operation: str, name: str, target: str | None = None) -> Run | None:
         """Opens a span; returns None when the call is not recorded."""
-        if (call.parent is None or not self.recorder.knows(call.parent)) and self._others_active():
+        if not self.recorder.knows(call.parent) and self._others_active():
             return None
         # LlamaIndex passes no tags to a workflow's own span, although they are set.
         tags = call.tags if call.tags is not None else self._active_tags.get()
@@ -287,8 +287,7 @@ class Tracer:
     def _on_prompt(self, event: Any) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same component."""
         run = self.recorder.near(event.span_id) if self.recorder.capture.spans else None
-        prompt = models.prompt_of(event) if run is not None else None
-        if run is not None and prompt is not None:
+        if run is not None and (prompt := models.prompt_of(event)) is not None:
             run.request.prompts[event.span_id] = prompt
 
 
