@@ -56,21 +56,6 @@ def current_provider() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldOptions:
-    """What surrounds the processors that export."""
-
-    limits: HoldLimits | None = None
-    form: ScoreFormat | None = None
-    redact_others: Sanitizer | TextFilter | None = None
-
-    def hold_around(self, inner: SpanProcessor, late: EvaluationSpanSink | None) -> HoldProcessor:
-        """The hold in front of these processors, and between them what redacts the spans of other libraries."""
-        if self.redact_others is not None:
-            inner = RedactionProcessor(inner, self.redact_others)
-        return HoldProcessor(inner, self.limits, self.form, late)
-
-
-@dataclass(frozen=True, slots=True)
 class TelemetryStats:
     """What went out and what did not."""
 
@@ -106,6 +91,12 @@ class Telemetry:
     late: EvaluationSpanSink | None = None
     others: Sanitizer | TextFilter | None = None
     """What changes the spans of other libraries."""
+
+    def hold_around(self, inner: SpanProcessor, limits: HoldLimits | None, form: ScoreFormat | None) -> HoldProcessor:
+        """The hold in front of these processors, and between them what redacts the spans of other libraries."""
+        if self.others is not None:
+            inner = RedactionProcessor(inner, self.others)
+        return HoldProcessor(inner, limits, form, self.late)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -208,7 +199,11 @@ def set_up(
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late, others=redact_others)
     target = environment.OtlpTarget(endpoint or "", headers)
     quiet(NOISY)
-    _export_spans(telemetry, target, spans_file, HoldOptions(hold, form, redact_others), publisher)
+    onward = _export_spans(telemetry, target, spans_file, publisher)
+    if onward is not None:
+        telemetry.hold = telemetry.hold_around(onward, hold, form)
+        tracer_provider.add_span_processor(telemetry.hold)
+        telemetry.sinks += (telemetry.hold,)
     _export_events(telemetry, target, resource, form)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)
@@ -219,10 +214,9 @@ def _export_spans(
     telemetry: Telemetry,
     target: environment.OtlpTarget,
     spans_file: str | None,
-    options: HoldOptions,
     publisher: Callable[[], SpanExporter] | None,
-) -> None:
-    """Send spans to the target, the broker, the file, or several of them."""
+) -> SpanProcessor | None:
+    """What sends spans to the target, the broker, the file, or several of them; None without any."""
     exporters = environment.make_exporters("traces", target)
     if publisher is not None:
         exporters.append(publisher())
@@ -230,21 +224,18 @@ def _export_spans(
     if file is not None and not exporters:
         exporters, file = [file], None
     if not exporters:
-        return
+        return None
     limits = SpanLimits()
     is_limited = limits.max_span_attribute_length is not None or limits.max_attribute_length is not None
     cut = partial(cut_copy, limits=limits) if is_limited else None
     telemetry.span_exporter = CountingExporter(environment.as_one(exporters), "spans", SpanExportResult.FAILURE)
     telemetry.span_exporter.prepare = cut
     telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
-    onward: SpanProcessor = telemetry.processor
-    if file is not None:  # both were asked for
-        telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
-        telemetry.file_exporter.prepare = cut
-        onward = ProcessorGroup((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
-    telemetry.hold = options.hold_around(onward, telemetry.late)
-    telemetry.tracer_provider.add_span_processor(telemetry.hold)
-    telemetry.sinks += (telemetry.hold,)
+    if file is None:
+        return telemetry.processor
+    telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
+    telemetry.file_exporter.prepare = cut
+    return ProcessorGroup((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
 
 
 def _export_events(
@@ -282,17 +273,16 @@ def attach(
     if app:
         _name_service(tracer_provider, app)
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
-    options = HoldOptions(hold, form, redact_others)
-    holding, undo = install_hold(tracer_provider, lambda inner: options.hold_around(inner, late))
-    if holding is None and redact_others is not None:
+    telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), late=late, others=redact_others)
+    telemetry.hold, telemetry.undo = install_hold(
+        tracer_provider, lambda inner: telemetry.hold_around(inner, hold, form)
+    )
+    if telemetry.hold is None and redact_others is not None:
         raise SettingError(
             "redact_others cannot be kept: the tracer provider has no span processor yet, or one of another kind than "
             "OpenTelemetry's SDK has; add the exporters to the provider first, then call ragtrace.init"
         )
-    sinks = (holding or late,)
-    telemetry = Telemetry(
-        tracer_provider, NoOpLoggerProvider(), sinks, holding, undo=undo, late=late, others=redact_others
-    )
+    telemetry.sinks = (telemetry.hold or late,)
     if not environment.is_off("logs"):
         _join_events(telemetry, logger_provider or _logs.get_logger_provider(), form)
     return telemetry
