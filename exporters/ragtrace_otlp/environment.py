@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from opentelemetry.sdk.resources import Resource
 
 from ragtrace.errors import MissingExtraError
+from ragtrace_otlp.span_encoder import use_encoder
 
 Signal = Literal["traces", "logs"]
 DEFAULTSERVICE, DEFAULT_ENV = "rag", "dev"
@@ -157,18 +158,7 @@ def _otlp(signal: Signal, target: OtlpTarget) -> Any:
             "otlp",
             f"Exporting over OTLP ({protocol})",
         ) from error
-    return _with_own_encoder(exporter) if signal == "traces" else exporter
-
-
-def _with_own_encoder(exporter: Any) -> Any:
-    """The exporter with ragtrace's encoder; as it is where its release is unlike those that are known."""
-    try:
-        from ragtrace_otlp.span_encoder import use_encoder
-
-        return use_encoder(exporter)
-    except Exception:  # noqa: BLE001 the SDK's own encoder does the same, and takes longer
-        _log.info("ragtrace: spans are encoded by OpenTelemetry's encoder", exc_info=True)
-        return exporter
+    return use_encoder(exporter) if signal == "traces" else exporter
 
 
 def _protocol(signal: Signal, endpoint: str) -> str:
