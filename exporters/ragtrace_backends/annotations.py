@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from ragtrace import semconv
@@ -61,6 +62,11 @@ class Annotation:
     def identifier(self) -> str:
         """Evaluator and version: who says it."""
         return f"{self.name}@{self.version}"
+
+    @property
+    def moment(self) -> str:
+        """When it was made, as ISO 8601 in Universal Time with milliseconds."""
+        return datetime.fromtimestamp(self.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     @property
     def size(self) -> int:

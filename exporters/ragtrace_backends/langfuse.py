@@ -6,7 +6,6 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ragtrace.errors import SettingError
@@ -66,7 +65,7 @@ class LangfuseScores:
     def _send_batch(self, batch: Sequence[Annotation], bodies: Mapping[Key, Any]) -> BatchOutcome:
         events = {_event_id(one): one for one in batch}
         content = [
-            {"id": id, "timestamp": _moment(one.created), "type": "score-create", "body": bodies[one.key]}
+            {"id": id, "timestamp": one.moment, "type": "score-create", "body": bodies[one.key]}
             for id, one in events.items()
         ]
         answer = self._client.ask("POST", "/api/public/ingestion", {"batch": content})
@@ -120,10 +119,6 @@ class LangfuseScores:
 def _event_id(one: Annotation) -> str:
     """The same for a repetition, which Langfuse recognises by it, and another one for a newer score."""
     return str(uuid.uuid5(one.id, repr((one.created, one.value, one.label))))
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _body(one: Annotation, config: Mapping[str, Any] | None) -> dict[str, Any]:

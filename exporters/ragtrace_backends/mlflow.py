@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ragtrace_backends.annotations import OWN, Annotation
@@ -96,7 +95,6 @@ def _is_absent(error: RefusedError) -> bool:
 
 
 def _body(one: Annotation) -> dict[str, Any]:
-    moment = datetime.fromtimestamp(one.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     metadata = {**one.metadata, "span_id": one.span_id}
     if one.label is not None:
         metadata["label"] = one.label
@@ -107,7 +105,7 @@ def _body(one: Annotation) -> dict[str, Any]:
     body = {
         "assessment_id": f"a-{one.id.hex}", "assessment_name": one.name, "trace_id": f"{_PREFIX}{one.trace_id}",
         "source": {"source_type": _SOURCES[one.kind], "source_id": f"ragtrace/{one.identifier}"},
-        "create_time": moment, "last_update_time": moment, "feedback": {"value": value},
+        "create_time": one.moment, "last_update_time": one.moment, "feedback": {"value": value},
         "metadata": {name: text if isinstance(text, str) else json.dumps(text) for name, text in metadata.items()},
     }  # fmt: skip
     return body if one.explanation is None else {**body, "rationale": one.explanation}
