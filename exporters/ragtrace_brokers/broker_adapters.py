@@ -10,36 +10,27 @@ from ragtrace_brokers.message import Publisher, Transport, TransportOptions
 from ragtrace_brokers.seal import SealedPublisher, TransportKeys
 
 _CLIENTS = {
-    "nats": ("nats", "nats-py"),
-    "kafka": ("confluent_kafka", "confluent-kafka"),
-    "redis": ("redis", "redis"),
-    "rediss": ("redis", "redis"),
+    "nats": ("nats", "nats-py", "ragtrace_brokers.nats_transport", "NatsTransport"),
+    "kafka": ("confluent_kafka", "confluent-kafka", "ragtrace_brokers.kafka_transport", "KafkaTransport"),
+    "redis": ("redis", "redis", "ragtrace_brokers.redis_transport", "RedisTransport"),
+    "rediss": ("redis", "redis", "ragtrace_brokers.redis_transport", "RedisTransport"),
 }
-"""Module and package of each broker's client."""
+"""Module and package of each broker's client, and module and class of its adapter."""
 
 
 def require_client(address: TransportAddress) -> None:
     """Raises MissingExtraError where the client of this address is not installed."""
-    module, package = _CLIENTS[address.scheme]
+    module, package, *_ = _CLIENTS[address.scheme]
     if importlib.util.find_spec(module) is None:
         raise MissingExtraError(package, "brokers", f"The address {address}")
 
 
 def open_transport(address: TransportAddress, options: TransportOptions | None = None) -> Transport:
     """The adapter of an address. Raises MissingExtraError where its client is not installed."""
-    options = options or TransportOptions()
     require_client(address)
-    if address.scheme == "nats":
-        from ragtrace_brokers.nats_transport import NatsTransport
-
-        return NatsTransport(address, options)
-    if address.scheme == "kafka":
-        from ragtrace_brokers.kafka_transport import KafkaTransport
-
-        return KafkaTransport(address, options)
-    from ragtrace_brokers.redis_transport import RedisTransport
-
-    return RedisTransport(address, options)
+    *_, module, name = _CLIENTS[address.scheme]
+    transport: Transport = getattr(importlib.import_module(module), name)(address, options or TransportOptions())
+    return transport
 
 
 def open_publisher(address: TransportAddress, keys: TransportKeys | None) -> Publisher:
