@@ -260,19 +260,15 @@ class PrometheusSink(Collector):
         and port): whichever is asked shows the sum. Where another program has the port, that is logged and tried again
         every few seconds. Raises SettingError for a port or host that cannot be opened for another reason."""
         if port and self._processes is None and hasattr(socket, "SO_REUSEPORT"):
-            self._processes = self._meet(port, host)
+            try:
+                from ragtrace_prometheus.processes import Processes, meeting_place
+
+                self._processes = Processes(meeting_place(*self._base, port, host), lasting=False)
+            except (ImportError, OSError) as error:
+                _log.info("ragtrace: other processes of this application cannot join its metrics: %s", error)
         self._try_to_serve(port, host)
         self._address = (port, host)
         self._queue.wake()
-
-    def _meet(self, port: int, host: str) -> Processes | None:
-        try:
-            from ragtrace_prometheus.processes import Processes, meeting_place
-
-            return Processes(meeting_place(*self._base, port, host), lasting=False)
-        except (ImportError, OSError) as error:
-            _log.info("ragtrace: other processes of this application cannot join its metrics: %s", error)
-            return None
 
     def _try_to_serve(self, port: int, host: str) -> None:
         from ragtrace_prometheus import server
@@ -288,19 +284,16 @@ class PrometheusSink(Collector):
         except SettingError as error:
             if not server.is_taken(error):
                 raise
-            self._report_taken_port(port, host)
+            if not self._next_try:
+                _log.warning(
+                    "ragtrace: prometheus_port is %d, which another program uses on %s, so /metrics is not served "
+                    "until it is free; give another port, 0 for any free one, or -1 for none",
+                    port,
+                    host,
+                )
+            self._next_try = time.monotonic() + _TRY_EVERY
         except OSError as error:
             _log.warning("ragtrace: /metrics is not served: %s", error)
-
-    def _report_taken_port(self, port: int, host: str) -> None:
-        if not self._next_try:
-            _log.warning(
-                "ragtrace: prometheus_port is %d, which another program uses on %s, so /metrics is not served until "
-                "it is free; give another port, 0 for any free one, or -1 for none",
-                port,
-                host,
-            )
-        self._next_try = time.monotonic() + _TRY_EVERY
 
     def close(self) -> None:
         """Stop serving and counting; the other processes keep what this one counted. Safe to call twice."""
