@@ -67,7 +67,9 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     request, question = root.request, root.query or ""
     texts = [chunk.content for chunk in chunks if chunk.content]
     results = {
-        _with_call(text, call): name for name, call, text in _results(root, texts) if not _is_made_of(text, texts)
+        _with_call(text, call): name
+        for name, call, text in _results(root, texts)
+        if 2 * sum(len(chunk) for chunk in texts if chunk in text) < len(text)  # else it is mostly known chunks
     }
     latest_ones = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in latest_ones]
@@ -88,11 +90,6 @@ def _with_call(result: str, arguments: object) -> str:
     text = result.lower() if pairs else ""  # once: a result may have a million characters
     missing = [f"{name}: {v}" for name, v in pairs if 0 < len(v) <= _ARGUMENT and v.lower() not in text]
     return f"{'; '.join(missing)}.\n" * bool(missing) + (NOTHING if _EMPTY(result) else result)
-
-
-def _is_made_of(result: str, texts: Sequence[str]) -> bool:
-    """Whether a tool's result is mostly the chunks that are known already."""
-    return 2 * sum(len(text) for text in texts if text in result) >= len(result)
 
 
 def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:

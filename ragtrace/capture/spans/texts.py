@@ -198,9 +198,7 @@ def document_of(item: Mapping[str, Any]) -> Document | None:
     text = next((item[key] for key in dialects.DOCUMENT_TEXTS if isinstance(item.get(key), str)), "")
     metadata = plain(item.get("metadata"))
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    own_id = (
-        None if isinstance(item.get("id"), list) else item.get("id")
-    )  # LangChain's serialised form has a path there
+    own_id = None if isinstance(item.get("id"), list) else item.get("id")  # LangChain's serialised form has a path
     identities = (item.get("id_"), item.get("node_id"), own_id, metadata.get("id"), metadata.get("doc_id"))
     identity = next(filter(None, identities), None)
     if not text and identity is None:
