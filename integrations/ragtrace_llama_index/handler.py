@@ -105,14 +105,12 @@ class Handlers:
     """The two handlers of one instrumentation, on LlamaIndex's root dispatcher."""
 
     def __init__(self, **options: Any) -> None:
-        """Takes the instrumentor's options. Raises ValueError for an unknown mode of `capture_content`."""
+        """Adds both handlers to the dispatcher, with the instrumentor's options. Raises ValueError for an unknown mode
+        of `capture_content`."""
         self.recorder = open_recorder("ragtrace_llama_index", **options)
         self._dispatcher = get_dispatcher()
         tracer = Tracer(self.recorder, self._dispatcher, active_span_id, active_instrument_tags)
         self._spans, self._events = RagtraceSpanHandler(tracer), RagtraceEventHandler(tracer)
-
-    def register(self) -> None:
-        """Adds both handlers to the dispatcher."""
         self._dispatcher.add_span_handler(self._spans)
         self._dispatcher.add_event_handler(self._events)
 

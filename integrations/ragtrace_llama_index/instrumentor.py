@@ -54,7 +54,6 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         from ragtrace_llama_index.handler import Handlers
 
         self._handlers = Handlers(**self._options)
-        self._handlers.register()
 
     def _uninstrument(self, **_kwargs: Any) -> None:
         self._options = None

@@ -19,7 +19,6 @@ from typing import Any
 from ragtrace.capture import current, manual
 from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
-from ragtrace.capture.reply_streams import is_stream, substitute_stream
 from ragtrace.capture.request import Run
 
 
@@ -122,7 +121,7 @@ def _frame_of(stream: Any) -> FrameType | None:
     return frame
 
 
-class _ResponseReader:
+class ResponseReader:
     """Reads a response's stream: the text so far, and one end."""
 
     def __init__(self, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> None:
@@ -175,18 +174,3 @@ class _ResponseReader:
         if run is not None:
             with self._recorder.guard("stream"):
                 finish(self._recorder, run, error, cancelled)
-
-
-def watch(response: Any, attribute: str, recorder: Recorder, run: Run, active: ContextVar[str | None]) -> bool:
-    """Replaces a response's generator by one that is read; returns False when the response has no generator."""
-    inner = getattr(response, attribute, None)
-    if not is_stream(inner):
-        return False
-    reader = _ResponseReader(recorder, run, active)
-    reaper.start()
-    try:
-        setattr(response, attribute, substitute_stream(inner, reader))
-    except Exception:  # noqa: BLE001 an application's response class may be read-only
-        reader.run = None  # the caller ends the request
-        return False
-    return True

@@ -14,8 +14,9 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.capture import current
 from ragtrace.capture.adapters import warn_of_other
+from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
-from ragtrace.capture.reply_streams import is_stream
+from ragtrace.capture.reply_streams import is_stream, substitute_stream
 from ragtrace.capture.request import MODEL_CALLS, SEARCHES, Run
 from ragtrace.records import Document
 from ragtrace_llama_index import conversion, models, streams, workflow_steps
@@ -48,9 +49,18 @@ class Tracer:
     # --- starts ----------------------------------------------------------------------------------
 
     def enter(self, id_: str, bound: BoundArguments, instance: Any, parent: str | None, tags: Any) -> None:
-        """Handles the start of a span, and makes ours the current one until its end."""
+        """Handles the start of a span, and makes ours the current one until its end. An internal span, the most
+        frequent kind, costs a few look-ups."""
         method = id_[id_.rfind(".", 0, _UUID) + 1 : _UUID]
-        self._enter(id_, method, bound, instance, parent, tags)
+        start = None
+        if method in METHODS and instance is not None:
+            start = STARTS.get((conversion.role_of(type(instance)) or "", method))  # type: ignore[arg-type]
+        if start is not None:
+            start(self, ComponentCall(id_, method, bound, instance, parent, tags))
+        elif parent is not None:
+            workflow_steps.enter(self.recorder, id_, parent, bound)
+        elif is_custom(id_, instance):
+            start_custom(self, ComponentCall(id_, method, bound, instance, parent, tags))
         # The dispatcher calls this function and `exit` or `drop` around the call, in one context. A workflow's own call
         # is the exception: it may return before its end, so each of its steps is attached.
         if method != "run" and (token := current.attach(self.recorder.near(id_))) is not None:
@@ -59,21 +69,6 @@ class Tracer:
     def detach(self, id_: str) -> None:
         """Ends what `enter` has attached; the last thing that is done for a span."""
         current.detach(self._attached.pop(id_, None))
-
-    def _enter(  # noqa: PLR0917 the dispatcher's arguments
-        self, id_: str, method: str, bound: BoundArguments, instance: Any, parent: str | None, tags: Any
-    ) -> None:
-        """Starts a span. An internal span, the most frequent kind, costs a few look-ups."""
-        if method in METHODS and instance is not None:
-            role = conversion.role_of(type(instance))  # type: ignore[arg-type]
-            start = STARTS.get((role or "", method))
-            if start is not None:
-                start(self, ComponentCall(id_, method, bound, instance, parent, tags))
-                return
-        if parent is not None:
-            workflow_steps.enter(self.recorder, id_, parent, bound)
-        elif is_custom(id_, instance):
-            start_custom(self, ComponentCall(id_, method, bound, instance, parent, tags))
 
     def start(self, call: ComponentCall, operation: str, name: str, target: str | None = None) -> Run | None:
         """Opens a span; returns None when the call is not recorded."""
@@ -188,7 +183,18 @@ class Tracer:
         self.recorder.end(run.key)
 
     def _watch(self, run: Run, response: Any, attribute: str) -> bool:
-        return streams.watch(response, attribute, self.recorder, run, self._active_span)
+        """Replaces a response's generator by one that is read; returns False when the response has no generator."""
+        inner = getattr(response, attribute, None)
+        if not is_stream(inner):
+            return False
+        reader = streams.ResponseReader(self.recorder, run, self._active_span)
+        reaper.start()
+        try:
+            setattr(response, attribute, substitute_stream(inner, reader))
+        except Exception:  # noqa: BLE001 an application's response class may be read-only
+            reader.run = None  # the caller ends the request
+            return False
+        return True
 
     def _end_half(self, run: Run, error: BaseException | None = None) -> None:
         """Ends one half of a streaming chat: its call has returned, or its writer has finished."""
