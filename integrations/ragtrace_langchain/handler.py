@@ -60,6 +60,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     run_inline = True
     """On the event loop: the callbacks are short, and one thread switch for each token would cost more."""
     raise_error = False
+    ignore_retry = ignore_custom_event = True
+    """Each retry is a run and has its own callbacks; custom events are what the application defines."""
     records_searches = True
     """The wrappers of vector stores recognize this handler by it."""
 
@@ -98,16 +100,6 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RagtraceCallbackHandler:
         return self  # LangChain copies configurations deeply; the open runs must stay with this handler
-
-    @property
-    def ignore_retry(self) -> bool:
-        """Ignores retries: each retry is a run and has its own callbacks."""
-        return True
-
-    @property
-    def ignore_custom_event(self) -> bool:
-        """Ignores events that the application defines."""
-        return True
 
     def _start(  # noqa: PLR0917 the callbacks' own arguments
         self,

@@ -26,7 +26,9 @@ def model_attributes(
     model = metadata.get("ls_model_name") or _model_of(parameters, serialized)
     if isinstance(model, str) and model:
         attributes[semconv.REQUEST_MODEL] = model
-    provider = metadata.get("ls_provider") or _provider_of(parameters)
+    provider = metadata.get("ls_provider")
+    if not provider and isinstance(kind := parameters.get("_type"), str):  # LangChain's type, e.g. `openai-chat`
+        provider = kind.removesuffix("-chat").replace("-", "_")
     attributes.update(provider_attributes(provider))
     standard = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens", "stop")}
     settings, extra = request_attributes((parameters, standard), attributes.get(semconv.REQUEST_MODEL))
@@ -45,12 +47,6 @@ def _model_of(parameters: Mapping[str, Any], serialized: Any) -> Any:
         return None
     match = _MODEL_ID.search(str(serialized.get("repr")))
     return match and match[1]
-
-
-def _provider_of(parameters: Mapping[str, Any]) -> str | None:
-    """Returns the provider in LangChain's type of a model, e.g. `openai-chat`."""
-    kind = parameters.get("_type")
-    return kind.removesuffix("-chat").replace("-", "_") if isinstance(kind, str) else None
 
 
 def tools_of(parameters: Mapping[str, Any]) -> list[ToolDefinition]:
