@@ -37,11 +37,6 @@ class _Attempt:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
 
-    def end(self) -> None:
-        """Release what the attempt holds."""
-        if self.raw_socket is not None:
-            self.raw_socket.close()
-
 
 class BoundedSession(Session):
     """requests limits the wait for each byte: an endpoint that answers byte by byte would hold a request for ever.
@@ -82,7 +77,8 @@ class BoundedSession(Session):
         finally:
             _attempts.current = None
             self._under_way.discard(attempt)
-            attempt.end()
+            if attempt.raw_socket is not None:
+                attempt.raw_socket.close()
         if self._only_collectors and 300 <= response.status_code < 400:
             address = response.headers.get("location", "no address")
             raise TooManyRedirects(f"{request.url} redirects to {address}; set the endpoint to the address itself")

@@ -63,7 +63,8 @@ class LangfuseScores:
         return outcome
 
     def _send_batch(self, batch: Sequence[Annotation], bodies: Mapping[Key, Any]) -> BatchOutcome:
-        events = {_event_id(one): one for one in batch}
+        # The same id for a repetition, which Langfuse recognises by it, and another one for a newer score.
+        events = {str(uuid.uuid5(one.id, repr((one.created, one.value, one.label)))): one for one in batch}
         content = [
             {"id": id, "timestamp": one.moment, "type": "score-create", "body": bodies[one.key]}
             for id, one in events.items()
@@ -114,11 +115,6 @@ class LangfuseScores:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-
-def _event_id(one: Annotation) -> str:
-    """The same for a repetition, which Langfuse recognises by it, and another one for a newer score."""
-    return str(uuid.uuid5(one.id, repr((one.created, one.value, one.label))))
 
 
 def _body(one: Annotation, config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from requests import PreparedRequest, Request, RequestException, Response
+from requests import PreparedRequest, Request, RequestException
 
 from ragtrace._version import __version__
 from ragtrace.base.background import after_fork
@@ -127,13 +127,8 @@ class RestClient:
             response = self._session.send(prepared, timeout=_TIMEOUT, allow_redirects=False, **options)
         except (RequestException, OSError) as error:
             raise UnavailableError(f"{self.name} at {self._url} does not answer: {type(error).__name__}") from None
-        return self._decoded(
-            response, f"{self.name} at {self._url} answered {method} {path} with {response.status_code}"
-        )
-
-    @staticmethod
-    def _decoded(response: Response, message: str) -> Any:
         status = response.status_code
+        message = f"{self.name} at {self._url} answered {method} {path} with {status}"
         if status in _BUSY:
             busy = UnavailableError(message)
             busy.retry_after = _seconds(response.headers.get("retry-after", ""))
