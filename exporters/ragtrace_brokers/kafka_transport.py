@@ -253,8 +253,6 @@ class KafkaTransport(Transport):
     def _note(self, raw: Any) -> TraceMessage | None:
         """The message, which is open from now on. Raises KafkaException for an event that is an error."""
         if raw.error():
-            if raw.error().code() == KafkaError._PARTITION_EOF:
-                return None
             raise KafkaException(raw.error())
         partition = self._partitions.get(raw.partition())
         if partition is None:
