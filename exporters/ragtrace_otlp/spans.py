@@ -10,7 +10,7 @@ from typing import Any
 
 from opentelemetry import trace as otel
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.trace import Link, NonRecordingSpan, SpanKind, Status, StatusCode, set_span_in_context
 
 from ragtrace import semconv
 from ragtrace._version import __version__
@@ -74,7 +74,8 @@ class EvaluationSpanSink:
             semconv.OP_EVALUATION, set_span_in_context(NonRecordingSpan(root), Context()), SpanKind.INTERNAL,
             links=[Link(root)], start_time=now,
         )  # fmt: skip
-        _lift_limit(span)
+        with contextlib.suppress(AttributeError):  # as on the root span: else the first of many scores are lost
+            span._attributes.maxlen = None  # type: ignore[attr-defined]  # of the SDK's spans
         span.set_attributes(score_attributes(evaluation, self._form))
         span.set_attribute(semconv.PROBABILITY, evaluation.trace.sampling_probability)
         span.set_attribute(semconv.OPERATION, semconv.OP_EVALUATION)
@@ -84,10 +85,3 @@ class EvaluationSpanSink:
         if all(errors):
             span.set_status(Status(StatusCode.ERROR, self._form.sanitizer.text(str(errors[0]), 256)))
         span.end(now)
-
-
-def _lift_limit(span: Span) -> None:
-    """Let the span have more attributes than the SDK's limit, as the root span has: otherwise the first of many scores
-    are lost."""
-    with contextlib.suppress(AttributeError):
-        span._attributes.maxlen = None  # type: ignore[attr-defined]  # of the SDK's spans

@@ -147,14 +147,12 @@ class Watcher:
             yield self._single("gauge", "held_spans", "Root spans that wait for their scores.", stats.hold.held)
             yield self._single("counter", "hold_expired", "Root spans that left unscored.", stats.hold.expired)
         if self.telemetry.source is not None:
-            yield from self._span_source(self.telemetry.source.stats())
-
-    def _span_source(self, stats: Any) -> Iterator[Family]:
-        text = "Traces of other libraries that have not ended."
-        yield self._single("gauge", "span_source_open_traces", text, stats.open_traces)
-        lost = [((reason,), count) for reason, count in stats.lost.items()]
-        text = "Traces of other libraries that were given up."
-        yield self._family("counter", "span_source_lost", text, lost, "reason")
+            source = self.telemetry.source.stats()
+            text = "Traces of other libraries that have not ended."
+            yield self._single("gauge", "span_source_open_traces", text, source.open_traces)
+            lost = [((reason,), count) for reason, count in source.lost.items()]
+            text = "Traces of other libraries that were given up."
+            yield self._family("counter", "span_source_lost", text, lost, "reason")
 
     def _worker(self, stats: Any) -> Iterator[Family]:
         text = "Spans taken over OTLP: sent + dropped + open."
