@@ -12,7 +12,7 @@ from ragtrace import semconv
 from ragtrace.capture import current, manual
 from ragtrace.capture.adapters import convert_each, is_cancellation
 from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.model_messages import ModelMessage, last_question
+from ragtrace.capture.model_messages import ModelMessage
 from ragtrace.capture.recorder import Recorder, all_recorders, open_recorder
 from ragtrace.capture.request import Run
 from ragtrace_langchain import conversion, graphs
@@ -42,12 +42,6 @@ def _quiet(method: _Method) -> _Method:
             self._recorder.failed(method.__name__, kwargs.get("run_id") if is_end else None)
 
     return guarded
-
-
-def _read_question(run: Run) -> None:
-    """The question of a model that was called directly, which is a request of its own."""
-    if run.parent is None:
-        run.query = last_question(run.messages)
 
 
 class RagtraceCallbackHandler(BaseCallbackHandler):
@@ -324,16 +318,12 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         """Handles the end of a model call."""
         run = self._recorder.get(run_id)
         if run is not None and run.owner is self:
-            _read_question(run)
             conversion.read_reply(run, response)
         self._recorder.end(run_id)
 
     @_quiet
     def on_llm_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
         """Handles a failed model call; the text before the failure is kept."""
-        run = self._recorder.get(run_id)
-        if run is not None and run.owner is self:
-            _read_question(run)
         self._fail(run_id, error)
 
     # --- retrievers and tools --------------------------------------------------------------------

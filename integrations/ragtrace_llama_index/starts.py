@@ -210,7 +210,6 @@ def _model(tracer: SpanOpener, call: ComponentCall) -> None:
         run.request.preparation = _builds_index()
         # LlamaIndex fills in an object from the stream of this call.
         run.state.is_object = "stream" in call.method and _is_called_by(_OBJECT_STREAMS, _PROGRAM_MODULE)
-        run.query = last_question(run.messages)
 
 
 def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:

@@ -53,6 +53,8 @@ def complete(root: Run) -> None:
     """Adds to a root, before its span ends, what only the runs below it know: question, answer, time of the first
     chunk, and the documents that the model received."""
     request = root.request
+    if root.query is None:
+        root.query = last_question(root.messages)  # of a model that is called directly
     if root.query is None or root.answer is None:
         _take_over_parts(root)
     questions = (r.query or last_question(r.messages) for r in (*request.retrieved, *request.model_calls[:1]))
@@ -142,7 +144,7 @@ def _facts(
         finish_reason=last.finish_reason if last is not None else None,
         retrievals=len(request.retrieved) or int(bool(request.sources) or any(not d.source for d in request.carried)),
         chunks_of_earlier_turns=earlier_turns, stages=timing.seconds_by_stage(request.stage_times),
-        time_to_first_chunk=timing.time_to_first_chunk(root, request.model_calls),
+        time_to_first_chunk=max(0, root.first_chunk - root.started) / 1e9 if root.first_chunk else None,
         input_tokens=sum(each.input for each in usage.values()) if usage else None,
         output_tokens=sum(each.output for each in usage.values()) if usage else None, usage=usage,
         steps=tuple(_step(call) for call in request.tool_calls), cancelled=cancelled,

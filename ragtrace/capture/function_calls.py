@@ -11,7 +11,6 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.capture import current, manual
 from ragtrace.capture.content_blocks import tool_definitions
-from ragtrace.capture.model_messages import last_question
 from ragtrace.capture.plain_values import chunk_text, documents_of, field_of, messages_of, reply_of
 from ragtrace.capture.provider_replies import finish_reason, token_counts, write_counts
 from ragtrace.capture.reaper import reaper
@@ -78,8 +77,6 @@ def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -
             run.attributes[semconv.REQUEST_MODEL] = model
         run.messages = messages_of(subject)
         run.tools = tool_definitions(arguments.get("tools"))
-        if run.parent is None:
-            run.query = last_question(run.messages)
 
 
 class FunctionCall:

@@ -74,12 +74,6 @@ def seconds_by_stage(stage_times: Sequence[tuple[str, int]]) -> dict[str, float]
     return stages
 
 
-def time_to_first_chunk(root: Run, calls: Sequence[Run]) -> float | None:
-    """Seconds from the request's start to the first piece of its streamed answer; None where nothing was streamed."""
-    first = root.first_chunk or next((call.first_chunk for call in reversed(calls) if call.first_chunk), 0)
-    return max(0, first - root.started) / 1e9 if first else None
-
-
 def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, ModelUsage]:
     """The usage by the models' names as they leave the process. Calls without counts are left out, and those that only
     pass on what a call below them used."""
