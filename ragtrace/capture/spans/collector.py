@@ -259,7 +259,11 @@ class SpanCollector:
         if below and waited < self._limits.patience and not self._hurry and not self._queue.closed:
             self._queue.put(item, delay=min(1.0, max(self._limits.settle, waited)))
             return
-        self._note_calls()
+        while self._calls:  # also of other traces: a client below a framework may have one of its own
+            call = record_of(self._calls.popleft())
+            facts = facts_of(call)
+            if facts is not None and not facts.is_empty:
+                self._duplicates.note_call(call, facts)
         present = [] if local.is_own else list(local.ended)
         records = [record_of(span) for span in present]
         records += [record_of(node.span) for node in list(local.open.values())]
@@ -277,14 +281,6 @@ class SpanCollector:
         local.announced.discard(item.key)
         if not local.open:
             self._close(local)
-
-    def _note_calls(self) -> None:
-        """Remember the latest model calls, also of other traces: a client below a framework may have one of its own."""
-        while self._calls:
-            record = record_of(self._calls.popleft())
-            facts = facts_of(record)
-            if facts is not None and not facts.is_empty:
-                self._duplicates.note_call(record, facts)
 
     def _hand_on(self, request: RequestSpans) -> None:
         trace = trace_from(request, self._sanitizer)
@@ -316,24 +312,20 @@ class SpanCollector:
         limit = time.monotonic() - (self._limits.expire if age is None else age)
         with self._lock:
             idle = [local for local in self._locals.values() if local.touched <= limit]
-        for local in idle:
-            self._expire(local)
-
-    def _expire(self, local: LocalTrace) -> None:
-        """Hand on what is complete apart from open spans above it, or else the request that never ended."""
-        ended = [record_of(span) for span in local.ended]
-        roots = [r for r in requests_in(ended, self._duplicates) if r.root.operation in CONTAINERS]
-        if not roots:
-            still_open = [_given_up(record_of(node.span)) for node in list(local.open.values())]
-            roots = [r for r in requests_in([*ended, *still_open], self._duplicates) if not local.containers]
-        for request in roots:
-            self._lost["expired"] += 1
-            self._hand_on(request)
-        with self._lock:
-            self._drop(local)
-        for span_id in list(local.open):
-            self._nodes.pop(span_id, None)
-        local.open.clear()
+        for local in idle:  # hand on what is complete apart from open spans above it, or else what never ended
+            ended = [record_of(span) for span in local.ended]
+            roots = [r for r in requests_in(ended, self._duplicates) if r.root.operation in CONTAINERS]
+            if not roots:
+                still_open = [_given_up(record_of(node.span)) for node in list(local.open.values())]
+                roots = [r for r in requests_in([*ended, *still_open], self._duplicates) if not local.containers]
+            for request in roots:
+                self._lost["expired"] += 1
+                self._hand_on(request)
+            with self._lock:
+                self._drop(local)
+            for span_id in list(local.open):
+                self._nodes.pop(span_id, None)
+            local.open.clear()
 
     # --- control ---------------------------------------------------------------------------------
 
