@@ -107,6 +107,7 @@ def test_verdicts_without_weight_count_for_themselves_alone() -> None:
     found = measure_evaluator(rows)
     assert (found.logs, found.counted, found.seen.false_alarms, found.precision.value) == (2, 1, 1.0, 1.0)
     assert measure_evaluator(rows, weighted=False).precision.value == 0.5
+    assert measure_evaluator([verdict(3, 0.1, "fail", "pass", weight=3.0), *rows]).bad.value == 0.25
     nobody = measure_evaluator(rows[:1])
     assert (nobody.precision, nobody.whole, nobody.kappa) == (None, None, None)
 

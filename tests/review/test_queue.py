@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
 from threading import Barrier
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from ragtrace.console.chatlogs.schema import reviews, traces, verdicts
-from ragtrace.console.chatlogs.store import Store, open_store
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.review import queue, topics
 from ragtrace.console.review.agreement import measure_evaluator
@@ -29,6 +24,7 @@ from ragtrace.console.review.queue import LOCK, count_items, fill, load_verdicts
 from ragtrace.console.review.webhooks import load_targets
 from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Feedback
+from tests.databases import count
 from tests.review import review_data
 from tests.review.review_data import DAY, NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
 from tests.waiting import until
@@ -198,7 +194,7 @@ def test_what_a_rule_picks_does_not_depend_on_the_draw(store: Store) -> None:
 
 @pytest.mark.long
 def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
-    """Over 40 draws weighted recall and bad share are within three standard errors of the truth; unweighted far off."""
+    """The weighted share of bad logs holds the truth; unweighted figures are far off."""
     chance = random.Random(11)
     truth: dict[str, str] = {}
     made = []
@@ -214,28 +210,11 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
     policy = replace(ONLY_RANDOM, quota=150, shares={"random": 0.4, "worst": 0.6})
     fill(store, policy, EVENING)
     judge_all(store, user, truth.__getitem__)
-    picked = {row.trace for row in queued(store) if row.reason == "worst"}
-    numbers = review_data.ids(store)
-    p = 60 / 1_000
     weighted, naive = measure_evaluator(load_verdicts(store)), measure_evaluator(load_verdicts(store), weighted=False)
     bad_share = len(failing) / len(truth)
     assert naive.bad.value > bad_share + 0.08
     assert naive.recall.value > recall + 0.1
     assert weighted.bad.interval[0] <= bad_share <= weighted.bad.interval[1]
-
-    # The same store, drawn 40 times more: what `judged` would say of each draw.
-    estimates = []
-    for _ in range(40):
-        rows = []
-        for trace, number in numbers.items():
-            certain = number in picked
-            if certain or chance.random() < p:
-                label = "fail" if values[trace] < 0.5 else "pass"
-                rows.append(review_data.verdict(number, 0.5, label, truth[trace], 1.0 if certain else 1 / p))
-        found = measure_evaluator(rows)
-        estimates.append((found.recall.value, found.bad.value))
-    for found_, true in zip(zip(*estimates, strict=True), (recall, bad_share), strict=True):
-        assert abs(mean(found_) - true) < 3 * stdev(found_) / len(found_) ** 0.5 + 0.005
 
 
 def weights_of(store: Store) -> dict[int, float]:
@@ -441,52 +420,15 @@ def test_nobodys_reviews_are_all_kept(waiting: Store) -> None:
     trace = next(iter(review_data.ids(waiting)))
     for _ in range(2):
         submit(waiting, trace, review(trace), None, NOW)
-    with waiting.reading() as connection:
-        assert connection.scalar(select(func.count()).select_from(reviews)) == 2
+    assert count(waiting, reviews) == 2
 
 
-REVIEWER = """
-import sys
-from ragtrace.console.review.queue import next_task, submit
-from ragtrace.console.chatlogs.store import open_store
-from tests.review.review_data import NOW, review
-store, user = open_store(sys.argv[1]), int(sys.argv[2])
-while (task := next_task(store, user, NOW)) is not None:
-    submit(store, task, review(task.trace_id, comment="x" * 2000), user, NOW)
-    print(task.trace_id, flush=True)
-"""
-
-
-@pytest.mark.process
-def test_kill_9_during_review(waiting: Store, store_url: str) -> None:
-    """Reviewers are killed at any moment: acknowledged verdicts are whole; logs come back when the lock expires."""
-    who = people(waiting, *(f"r{i}" for i in range(5)))
-    acknowledged: set[tuple[str, int]] = set()
-    for k, user in enumerate(who):
-        process = subprocess.Popen(
-            [sys.executable, "-c", REVIEWER, store_url, str(user)],
-            stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-        )  # fmt: skip
-        for line in process.stdout:
-            acknowledged.add((line.strip(), user))
-            if len([1 for _, u in acknowledged if u == user]) == k + 1:
-                os.kill(process.pid, signal.SIGKILL)
-                break
-        acknowledged.update((line.strip(), user) for line in process.stdout if len(line) == 33)
-        process.wait()
-        process.stdout.close()
-    assert len(acknowledged) >= 10
-    again = open_store(store_url)
-    with again.reading() as connection:
-        query = select(traces.c.trace_id, reviews.c.user, func.count(verdicts.c.evaluator))
-        query = query.join(reviews, reviews.c.trace == traces.c.id)
-        query = query.outerjoin(verdicts, verdicts.c.review == reviews.c.id).group_by(traces.c.trace_id, reviews.c.user)
-        stored = {(row[0], row[1]): row[2] for row in connection.execute(query)}
-    assert acknowledged <= set(stored)
-    assert set(stored.values()) == {1}
-    before, after = (count_items(again, moment)["worst"] for moment in (NOW, NOW + LOCK + 1))
-    assert (after["locked"], after["open"]) == (0, before["open"] + before["locked"])
-    for user in people(again, "ann", "bob"):
-        judge_all(again, user, lambda _: "pass", NOW + LOCK + 1)
-    assert count_items(again, NOW + LOCK + 1)["worst"] == {"open": 0, "locked": 0, "done": 60, "skipped": 0}
-    again.close()
+def test_a_review_is_stored_whole_or_not_at_all(waiting: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped before its verdicts are written, as by a kill, it leaves neither a review nor an item that is done."""
+    (ann,) = people(waiting, "ann")
+    task = next_task(waiting, ann, NOW)
+    monkeypatch.setattr("ragtrace.console.review.verdicts._write_verdicts", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        submit(waiting, task, review(task.trace_id), ann, NOW)
+    assert count(waiting, reviews) == 0
+    assert count_items(waiting, NOW)["worst"] == {"open": 59, "locked": 1, "done": 0, "skipped": 0}
