@@ -198,6 +198,9 @@ def test_no_room_anywhere(tmp_path: Path) -> None:
         for n in range(100):
             sink(made(n, answer="a" * 1_000))
         assert sink.flush(60)
+        with pytest.raises(StoreError, match="the disk is full; make room"):
+            sink._store.write([made(n, answer="a" * 5_000) for n in range(200, 300)])
+        assert _stored(str(tmp_path / "s.db")) == sink.written, "a batch is refused as a whole"
     assert sink.lost > 0
     assert sink.written + sink.spilled + sink.lost == 100
     assert sink.spill_bytes <= 10_000

@@ -53,14 +53,15 @@ def test_bad_feedback_brings_a_log_to_review(store: Store) -> None:
 
 
 def test_feedback_before_its_trace(store: Store) -> None:
-    """It waits for the trace, and brings it to review when it comes."""
+    """It waits for the trace, and brings it to review when it comes; the last thumbs count."""
     made = evaluation(0, scored(good, 0.9))
     trace = f"{made.trace.trace_id:032x}"
+    assert add_feedback(store, Feedback(trace, 1, "yes"), NOW - 1, POLICY) is False
     assert add_feedback(store, Feedback(trace.upper(), -1, "no"), NOW, POLICY) is False
     store.write([made], [good], now=NOW)
     assert thumbs(store, trace) == -1
     assert fill(store, POLICY, NOW + 1) == 1
-    assert [(f.thumbs, f.comment) for f in store.get(trace).feedback] == [(-1, "no")]
+    assert [(f.thumbs, f.comment) for f in store.get(trace).feedback] == [(1, "yes"), (-1, "no")]
 
 
 @pytest.mark.parametrize("given", [
