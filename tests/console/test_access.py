@@ -179,7 +179,9 @@ def test_a_session_begins_with_the_right_password_alone(console: Console) -> Non
         assert "set-cookie" not in answer.headers
         answers.append(answer.text)
     assert len(set(answers)) == 1
-    assert console.signed_in("rob").get("/api/me").json()["name"] == "rob"
+    browser = console.signed_in("rob")
+    worker = Console(console.store).stranger(cookies=browser.cookies)  # another process over the same store
+    assert [each.get("/api/me").json()["name"] for each in (browser, worker)] == ["rob"] * 2
 
 
 def test_the_hash_is_computed_for_unknown_names_too(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 from tests.console.conftest import PASSWORD, STARTED, TRACE, Console, both_databases, evil_evaluation, faithfulness
+from tests.row_files import rows
 
 
 @evaluator(needs={"answer"}, threshold=0.5, version="1")
@@ -74,16 +75,7 @@ def test_traces_are_found_by_every_filter(shop: Console) -> None:
     browser = shop.signed_in("rob")
     browser.post("/api/feedback", json={"trace_id": f"{0x1001:032x}", "thumbs": -1})
     browser.post("/api/review/submit", json={"trace_id": f"{0x1002:032x}", "verdicts": {"relevance": "pass"}})
-    for query, count in (
-        ({}, 20), ({"text": "pump 7"}, 1), ({"text": '"pump 7 covered"'}, 1), ({"text": "nothing"}, 0),
-        ({"app": "shop"}, 20), ({"app": "other"}, 0), ({"env": "prod"}, 20), ({"model": "m1"}, 10),
-        ({"prompt_version": "p2"}, 0), ({"since": STARTED + 15}, 5),
-        ({"until": STARTED + 15}, 15), ({"evaluator": "relevance", "label": "fail"}, 4),
-        ({"evaluator": "relevance", "low": 0.5}, 16), ({"evaluator": "relevance", "high": 0.5, "version": "1"}, 4),
-        ({"evaluator": "relevance", "version": "9", "label": "fail"}, 0), ({"errors": True}, 1),
-        ({"errors": False}, 19), ({"thumbs": -1}, 1), ({"thumbs": 1}, 0), ({"reviewed": True}, 1),
-        ({"reviewed": False}, 19), ({"cause": "x"}, 0), ({"session_id": "x"}, 0), ({"user_id": "x"}, 0),
-    ):  # fmt: skip
+    for query, count in rows(__file__, "traces_are_found_by_every_filter"):
         answer = browser.get("/api/traces", params=query)
         assert answer.status_code == 200, query
         assert len(answer.json()["rows"]) == count, query

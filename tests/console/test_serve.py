@@ -25,7 +25,7 @@ from ragtrace.console import accounts, audit, guards, tokens
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.problems import Catching
-from tests.console.conftest import PASSWORD, TRACE, evil_evaluation, faithfulness, served
+from tests.console.conftest import PASSWORD, evil_evaluation, faithfulness, served
 
 HEAD = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
@@ -162,18 +162,6 @@ def test_what_is_no_request_of_ours_gets_nothing(store: Store, raw: bytes) -> No
             connection.shutdown(socket.SHUT_WR)
         answer = rest(connection)
         assert answer == b"" or answer.split()[1] in (b"400", b"421", b"401", b"413"), answer[:80]
-
-
-def test_a_real_browsers_way_over_http(store: Store) -> None:
-    """Sign in, look, sign out, over a socket; a second worker over the same store knows the session."""
-    accounts.add(store, "rob", "reviewer", PASSWORD)
-    store.write([evil_evaluation()], [faithfulness])
-    with served(store) as url, served(store) as other, httpx.Client(base_url=url) as browser:
-        assert browser.post("/login", data={"name": "rob", "password": PASSWORD}).status_code == 303
-        assert browser.get(f"/api/traces/{TRACE}").status_code == 200
-        cookie = {"cookie": f"ragtrace={browser.cookies['ragtrace']}"}
-        assert httpx.get(f"{other}/api/traces/{TRACE}", headers=cookie).status_code == 200
-        assert httpx.get(f"{other}/api/traces/{TRACE}").status_code == 401
 
 
 def test_behind_a_proxy_its_word_counts_if_it_is_trusted(store: Store) -> None:

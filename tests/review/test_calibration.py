@@ -224,38 +224,11 @@ def judged(store: Store, count: int, seed: int, truth: Callable[[float], float])
     judge_all(store, user, lambda t: "fail" if chance.random() < truth(values[t]) else "pass")
 
 
-@pytest.fixture
-def reviewed(store: Store) -> None:
-    """300 logs; the threshold of 0.5 should be 0.7."""
-    judged(store, 300, 9, steep)
-
-
 @pytest.mark.long
-@pytest.mark.usefixtures("reviewed")
-def test_the_command(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`ragtrace calibrate` prints before and after, writes the file, and the pipeline labels by it."""
-    path = tmp_path / "calibration.json"
-    assert main(["calibrate", "--store", store_url, "--out", str(path)]) == 0
-    out, err = capsys.readouterr()
-    assert "balanced accuracy" in out
-    assert out.count("before") == out.count("after") == 1
-    assert "good 2+c1" in err
-    assert calibrations.load(path)["good"].threshold == pytest.approx(0.7, abs=0.08)
-    capture = Capture()
-    value = (0.5 + calibrations.load(path)["good"].threshold) / 2
-    pipeline = Pipeline(
-        [replace(good, fn=lambda _: value)], [capture], limits=Limits(wait=0.01), adjust=calibrations.File(path)
-    )
-    pipeline.submit(make_trace())
-    score = capture.wait(1)[0].scores[0]
-    pipeline.close()
-    assert (score.label, score.version) == ("fail", "2+c1"), "0.5 would have passed it"
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("reviewed")
-def test_the_commands_exit_codes(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """2 where nothing can be fitted, 1 where something is left out, and nothing is written on a dry run."""
+def test_the_command(store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace calibrate` prints before and after, writes the file, and the pipeline labels by it. Exit codes: 2 where
+    nothing can be fitted, 1 where something is left out; nothing is written on a dry run."""
+    judged(store, 300, 9, steep)  # the threshold of 0.5 should be 0.7
     path = tmp_path / "calibration.json"
     given = ["calibrate", "--store", store_url]
     out = [*given, "--out", str(path)]
@@ -265,9 +238,23 @@ def test_the_commands_exit_codes(store_url: str, tmp_path: Path, capsys: pytest.
     assert "the store has no score of this evaluator" in capsys.readouterr().err
     assert main([*out, "--evaluator", "bad"]) == 2
     assert main([*given, "--evaluator", "good", "--dry-run"]) == 0
-    assert main([*out, "--dry-run"]) == 0
+    assert main([*out, "--dry-run", "--evaluator", "good", "--evaluator", "nobody"]) == 1
     assert not path.exists()
-    assert main([*out, "--evaluator", "good", "--evaluator", "nobody"]) == 1
+    capsys.readouterr()
+    assert main(out) == 0
+    said, err = capsys.readouterr()
+    assert "balanced accuracy" in said
+    assert said.count("before") == said.count("after") == 1
+    assert "good 2+c1" in err
+    threshold = calibrations.load(path)["good"].threshold
+    assert threshold == pytest.approx(0.7, abs=0.08)
+    capture = Capture()
+    checks = [replace(good, fn=lambda _: (0.5 + threshold) / 2)]
+    pipeline = Pipeline(checks, [capture], limits=Limits(wait=0.01), adjust=calibrations.File(path))
+    pipeline.submit(make_trace())
+    score = capture.wait(1)[0].scores[0]
+    pipeline.close()
+    assert (score.label, score.version) == ("fail", "2+c1"), "0.5 would have passed it"
     path.write_text(json.dumps({"format": "other"}), encoding="utf-8")
     assert main(out) == 2
 
