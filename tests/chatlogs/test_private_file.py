@@ -17,15 +17,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A database that has one table and no write-ahead log."""
-    path = tmp_path / "store.db"
-    with closing(_connect(path)) as connection:
-        connection.execute("CREATE TABLE logs (id INTEGER)")
-    return path
-
-
 def test_a_link_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One's own is: a link in a shared folder could lead to any file of ours."""
     link = tmp_path / "spans.jsonl"
@@ -40,26 +31,20 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pyt
         os.close(private_opener(str(link), os.O_WRONLY))
 
 
-def test_waits_for_a_reader(path: Path) -> None:
-    """A file that somebody reads gets its log when the reader has ended: SQLite itself refuses at once."""
+def test_waits_for_a_reader(tmp_path: Path) -> None:
+    """A file that somebody reads gets its log when the reader has ended; after the timeout there is SQLite's error."""
+    path = tmp_path / "store.db"
     with closing(_connect(path)) as reader, closing(_connect(path)) as connection:
+        reader.execute("CREATE TABLE logs (id INTEGER)")
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM logs").fetchall()
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             connection.execute("PRAGMA journal_mode=WAL")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            switch_to_wal(connection, timeout=0.1)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         end = threading.Timer(0.2, reader.execute, ("COMMIT",))
         end.start()
         switch_to_wal(connection, timeout=60.0)
         end.join()
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-
-
-def test_gives_up(path: Path) -> None:
-    """After the timeout the error is SQLite's own, and the file stays as it was."""
-    with closing(_connect(path)) as reader, closing(_connect(path)) as connection:
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM logs").fetchall()
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
-            switch_to_wal(connection, timeout=0.1)
-        reader.execute("COMMIT")
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)

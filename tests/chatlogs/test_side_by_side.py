@@ -44,7 +44,8 @@ def test_the_same_questions_are_compared_in_pairs(store_url: str, key: str | Non
 
 
 def test_other_questions_are_independent(store: Store) -> None:
-    """Without a question in common there are no pairs, and n is that of each side."""
+    """Without a question in common there are no pairs, and n is that of each side. Pairs that stand for a small part
+    of the traffic are shown beside all requests, which decide."""
     _prompts(store, shared=False, p=0.5)
     (row,) = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8")).rows
     assert (row.pairs, row.by_pairs) == (None, False)
@@ -52,13 +53,8 @@ def test_other_questions_are_independent(store: Store) -> None:
     assert row.all_requests.value == pytest.approx(0.3)
     assert row.verdict == "worse"
     assert row.sentence.endswith("n = 100 and 100.")
-
-
-def test_few_common_questions_do_not_decide(store: Store) -> None:
-    """Pairs that stand for a small part of the traffic are shown beside all requests, which decide."""
-    _prompts(store, shared=False)
     for offset, prompt in ((500, "v7"), (600, "v8")):
-        store.write([asked(offset + n, f"Common {n}?", False, prompt=prompt) for n in range(20)], [CHECK])
+        store.write([asked(offset + n, f"Common {n}?", False, prompt=prompt, p=0.5) for n in range(20)], [CHECK])
     (row,) = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8")).rows
     assert (row.pairs.pairs, row.pairs.value) == (20, 0.0)
     assert not row.by_pairs

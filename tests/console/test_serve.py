@@ -60,16 +60,14 @@ def test_slow_heads_do_not_keep_others_out(store: Store) -> None:
 
 def test_idle_connections_end(store: Store) -> None:
     """One that says nothing, and one that says nothing after its first request but a part of the next."""
-    with served(store, limits=ConnectionLimits(head_seconds=0.5)) as url:
-        with closing(dial(url)) as silent:
-            assert rest(silent) == b""
-        with closing(dial(url)) as second:
-            second.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            answer = b""
-            while b'{"status":"ok"}' not in answer:
-                answer += second.recv(65_536)
-            second.sendall(b"GET /healthz HT")
-            assert rest(second) == b""
+    limits = ConnectionLimits(head_seconds=0.5)
+    with served(store, limits=limits) as url, closing(dial(url)) as silent, closing(dial(url)) as second:
+        second.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        answer = b""
+        while b'{"status":"ok"}' not in answer:
+            answer += second.recv(65_536)
+        second.sendall(b"GET /healthz HT")
+        assert rest(second) == rest(silent) == b""
 
 
 def test_a_body_that_does_not_come_is_408(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,10 +228,12 @@ def judged(store: Store, count: int, seed: int, truth: Callable[[float], float])
 def test_the_command(store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`ragtrace calibrate` prints before and after, writes the file, and the pipeline labels by it. Exit codes: 2 where
     nothing can be fitted, 1 where something is left out; nothing is written on a dry run."""
-    judged(store, 300, 9, steep)  # the threshold of 0.5 should be 0.7
     path = tmp_path / "calibration.json"
     given = ["calibrate", "--store", store_url]
     out = [*given, "--out", str(path)]
+    assert main(out) == 2
+    assert "nobody has judged" in capsys.readouterr().err
+    judged(store, 300, 9, steep)  # the threshold of 0.5 should be 0.7
     assert main(given) == 2
     assert "--out" in capsys.readouterr().err
     assert main([*out, "--evaluator", "nobody"]) == 2
@@ -257,14 +259,6 @@ def test_the_command(store: Store, store_url: str, tmp_path: Path, capsys: pytes
     assert (score.label, score.version) == ("fail", "2+c1"), "0.5 would have passed it"
     path.write_text(json.dumps({"format": "other"}), encoding="utf-8")
     assert main(out) == 2
-
-
-def test_without_a_review_it_says_what_to_do(
-    store: Store, store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An unreviewed store is told as such, not passed over in silence."""
-    assert main(["calibrate", "--store", store_url, "--out", str(tmp_path / "calibration.json")]) == 2
-    assert "nobody has judged" in capsys.readouterr().err
 
 
 @pytest.mark.long
