@@ -17,12 +17,10 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 from starlette.testclient import TestClient
 
-from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs import overview, schema
 from ragtrace.console.chatlogs.costs import costs
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
-from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.pages import evidence, filters, health, page_charts, trace_view
 from ragtrace.console.pages.template_filters import percent, range_percent
@@ -39,7 +37,6 @@ from tests.row_files import rows, table
 PAGES = (
     "/", "/traces", "/review", "/agreement", "/evaluators", "/evaluators/faithfulness", "/health", "/users", "/audit",
 )  # fmt: skip
-URL = "http://127.0.0.1:8400"
 
 
 class Read(HTMLParser):
@@ -93,9 +90,8 @@ def waiting(store: Store) -> Store:
 
 
 def client(store: Store, **settings: Any) -> TestClient:
-    app = create_app(store, ConsoleSettings(**settings))
-    browser = TestClient(app, URL, follow_redirects=False, client=("127.0.0.1", 50_000))
-    browser.get(local_address(store, URL).removeprefix(URL))
+    browser = Console(store, ConsoleSettings(**settings)).local()
+    del browser.headers["x-csrf-token"]  # a form has the token in a field
     return browser
 
 
