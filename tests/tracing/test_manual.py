@@ -301,30 +301,30 @@ def test_streamed_answers(by_hand: Recorded, way: Callable[[list[Any]], Any], pi
         assert (trace.facts.finish_reason, trace.facts.model) == ("stop", "gpt-4o-2024")
 
 
-@pytest.mark.parametrize("way", [plain_stream, returned_stream])
-def test_streams_that_are_left(by_hand: Recorded, way: Callable[[list[Any]], Any]) -> None:
-    """A stream that is left keeps what was yielded, and is cancelled, no error; its consumer's code is outside."""
-    stream = way(["For ", "24 ", "months."])
+def leave(stream: Any) -> None:
     next(stream)
     assert not otel.get_current_span().get_span_context().is_valid
     del stream
     gc.collect()
-    arrived(by_hand, 1)
-    (trace,) = by_hand.traces
-    assert (trace.answer, trace.facts.cancelled, trace.error) == ("For ", True, None)
 
 
-def test_asynchronous_stream_that_is_closed(by_hand: Recorded) -> None:
-    """`aclose` ends an asynchronous stream as cancelled."""
-
+def leave_asynchronous(stream: Any) -> None:
     async def read_one() -> None:
-        stream = asynchronous_stream(["For ", "24 months."])
         await anext(stream)
         await stream.aclose()
 
     asyncio.run(read_one())
+
+
+@pytest.mark.parametrize(
+    ("way", "end"), [(plain_stream, leave), (returned_stream, leave), (asynchronous_stream, leave_asynchronous)]
+)
+def test_streams_that_are_left(by_hand: Recorded, way: Callable[[list[Any]], Any], end: Callable[[Any], None]) -> None:
+    """A stream that is left keeps what was yielded, and is cancelled, no error; its consumer's code is outside."""
+    end(way(["For ", "24 ", "months."]))
     arrived(by_hand, 1)
-    assert (by_hand.traces[0].answer, by_hand.traces[0].facts.cancelled) == ("For ", True)
+    (trace,) = by_hand.traces
+    assert (trace.answer, trace.facts.cancelled, trace.error) == ("For ", True, None)
 
 
 def test_generators_receive_what_is_sent_and_thrown(by_hand: Recorded) -> None:
@@ -523,30 +523,6 @@ def test_without_init_everything_works_and_records_nothing() -> None:
     assert isinstance(ragtrace.retriever(lambda query: [query])("a"), list)
 
 
-# --- what must not reach the application, nor stay in the process ----------------------------------------
-
-
-class Cursor:
-    """A database's cursor: an iterator with rows, a length and settings."""
-
-    def __init__(self) -> None:
-        self.rows = ["24 months.", "36 months."]
-        self.row_factory: Any = None
-        self._at = iter(self.rows)
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        return next(self._at)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, place: int) -> str:
-        return self.rows[place]
-
-
 class PlainStream:
     """A client's stream that has nothing but pieces."""
 
@@ -558,6 +534,22 @@ class PlainStream:
 
     def __next__(self) -> str:
         return next(self.pieces)
+
+
+class Cursor(PlainStream):
+    """A database's cursor: an iterator with rows, a length and settings."""
+
+    rows = ("24 months.", "36 months.")
+    row_factory: Any = None
+
+    def __init__(self) -> None:
+        self.pieces = iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> str:
+        return self.rows[place]
 
 
 class PlainAsyncStream:
@@ -660,8 +652,8 @@ def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:
         assert (len(rows), rows[1], bool(rows)) == (2, "36 months.", True)
         rows.row_factory = dict
         assert cursor.row_factory is dict
-        assert list(rows) == cursor.rows
-    assert [d.content for d in by_hand.traces[0].documents] == cursor.rows
+        assert tuple(rows) == cursor.rows
+    assert tuple(d.content for d in by_hand.traces[0].documents) == cursor.rows
 
 
 def test_a_result_is_returned_where_no_thread_can_be_started(by_hand: Recorded) -> None:
