@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ragtrace.capture.request import Run
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
 
 
 @pytest.fixture
-def handler(recorded: Recorded) -> RagtraceCallbackHandler:
-    return RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)
+def handler(recorded: Recorded) -> Iterator[RagtraceCallbackHandler]:
+    """Afterwards no run is kept, whatever way it ended."""
+    handler = RagtraceCallbackHandler(recorded.provider, True, consumer=recorded.consumer)
+    yield handler
+    gc.collect()
+    assert not any(isinstance(run, Run) for run in handler._recorder._runs.values())
+    assert not handler._recorder._roots
 
 
 @pytest.fixture

@@ -42,9 +42,6 @@ def ids(recorded: Recorded) -> list[str]:
     return sorted(document.id for document in trace.documents)
 
 
-# --- tools ---------------------------------------------------------------------------------------
-
-
 def returning(output: Any, **options: Any) -> BaseTool:
     @tool("look_up", **options)
     def look_up(what: str) -> Any:
@@ -108,9 +105,6 @@ def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: B
 def test_a_tools_other_results_are_no_documents(output: Any) -> None:
     """What a tool returns besides documents, valid or not, is no document."""
     assert documents_of_tool(output) == []
-
-
-# --- functions, nodes, states --------------------------------------------------------------------
 
 
 def rag(find: Callable[[str], list[Document]]) -> Runnable[Any, Any]:
@@ -190,9 +184,6 @@ def test_earlier_turns_in_the_messages_are_no_documents_of_this_one(recorded: Re
     (trace,) = recorded.traces
     assert trace.chunks == ()
     assert {document.source for document in trace.documents} == {"tool"}  # the model saw it
-
-
-# --- vector stores -------------------------------------------------------------------------------
 
 
 def test_a_node_that_searches_a_vector_store(recorded: Recorded, config: Any, store: InMemoryVectorStore) -> None:
@@ -289,9 +280,6 @@ def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: 
     asking.invoke({"messages": [("user", "How long?")]}, config)
     assert len(ids(recorded)) == 2
     assert (recorded.traces[0].query, recorded.traces[0].answer) == ("How long?", "24 months.")
-
-
-# --- odd documents -------------------------------------------------------------------------------
 
 
 def test_one_bad_document_hides_no_other() -> None:

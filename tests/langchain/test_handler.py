@@ -16,7 +16,6 @@ from unittest import mock
 from uuid import uuid4
 
 import pytest
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -55,9 +54,6 @@ def roots(recorded: Recorded) -> int:
     return len({span.context.trace_id for span in recorded.spans})
 
 
-# --- one tree per request ------------------------------------------------------------------------
-
-
 async def test_abatch_gather_and_concurrent_ainvoke(recorded: Recorded, config: Any) -> None:
     """Ten concurrent calls on one loop, and a batch and runs of a graph beside them, keep apart."""
     chain, agent = make_chain(), graph()
@@ -77,39 +73,6 @@ def test_under_an_ambient_span(recorded: Recorded, config: Any) -> None:
         make_chain().batch(["a", "b"], config)
     assert recorded.tree() == [("GET /ask", RAG * 2)]
     assert len(recorded.traces) == 2
-
-
-# --- retrievers ----------------------------------------------------------------------------------
-
-
-def test_nested_retrievers_are_not_doubled(recorded: Recorded, config: Any) -> None:
-    """Inner retrievals have their spans; the outermost one has the documents that the model saw, and the seconds."""
-
-    class Outer(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-            inner: Any = {"callbacks": run_manager.get_child()}
-            return [*Fixed().invoke(query, inner), *Fixed(documents=DOCUMENTS[:3]).invoke(query, inner)][-3:]
-
-    make_chain(Outer()).invoke("q", config)
-    inside = [("retrieval Fixed", []), ("retrieval Fixed", [])]
-    assert recorded.tree() == [
-        ("invoke_workflow rag", [("retrieval Outer", inside), ("chat FakeListChatModel", [])]),
-    ]
-    (trace,), (outer,) = recorded.traces, recorded.named("retrieval Outer")
-    assert [d.id for d in trace.documents] == ["d0", "d1", "d2"]
-    assert trace.facts.stages["retrieval"] == pytest.approx(((outer.end_time or 0) - (outer.start_time or 0)) / 1e9)
-
-
-def test_no_documents(recorded: Recorded, config: Any) -> None:
-    """A retriever that finds nothing is a span with a count of 0, and no conversation is made up."""
-    make_chain(Fixed(documents=[])).invoke("q", config)
-    (span,) = recorded.named("retrieval")
-    assert span.attributes["ragtrace.retrieval.documents.count"] == 0
-    assert recorded.traces[0].documents == ()
-    assert not any(semconv.CONVERSATION_ID in (s.attributes or {}) for s in recorded.spans)
-
-
-# --- streams -------------------------------------------------------------------------------------
 
 
 def test_the_root_of_a_stream(recorded: Recorded) -> None:
@@ -142,9 +105,6 @@ def test_stream_abandoned(recorded: Recorded, config: Any, read: int) -> None:
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 
-# --- models and tools ----------------------------------------------------------------------------
-
-
 class Named(FakeListChatModel):
     model_name: str = "gpt-test"
 
@@ -158,16 +118,31 @@ class Named(FakeListChatModel):
         return result
 
 
-def test_model_name_tokens_and_finish_reason(recorded: Recorded, config: Any) -> None:
-    """What the model says of itself is on its span in both dialects."""
-    make_chain(model=Named(responses=["yes"])).invoke("q", config)
-    (chat,) = recorded.named("chat gpt-test")
-    attributes = dict(chat.attributes or {})
+def test_what_a_request_took(recorded: Recorded, config: Any) -> None:
+    """What the model says of itself is on its span in both dialects; the trace has the stages, tokens, version,
+    reference, and the exported spans in the order of their starts, with times, parents, model and tokens."""
+    given = {**config, "metadata": {"prompt_version": "v3", "reference": "two years"}}
+    make_chain(model=Named(responses=["yes"])).invoke("q", given)
+    (trace,), (span,) = recorded.traces, recorded.named("chat gpt-test")
     expected = table(__file__, "model_name_tokens_and_finish_reason")
-    assert {key: attributes.get(key) for key in expected} == expected
-    assert attributes[semconv.FINISH_REASONS] == ("stop",)
-    assert recorded.traces[0].facts.model == "gpt-test"
-    assert recorded.traces[0].facts.finish_reason == "stop"
+    assert {key: (span.attributes or {}).get(key) for key in expected} == expected
+    assert (span.attributes or {})[semconv.FINISH_REASONS] == ("stop",)
+    facts = trace.facts
+    assert facts.stages.keys() == {"retrieval", "generation"}
+    assert all(0 < seconds <= trace.duration for seconds in facts.stages.values())
+    assert (facts.model, facts.finish_reason, facts.input_tokens, facts.output_tokens) == ("gpt-test", "stop", 7, 3)
+    assert (facts.prompt_version, trace.reference, facts.time_to_first_chunk) == ("v3", "two years", None)
+    assert facts.usage["gpt-test"][:4] == (7, 3, 2, 0)
+    listed: Any = facts.spans
+    exported = sorted(recorded.spans, key=lambda span: (span.start_time or 0, span.parent is not None))
+    began = exported[0].start_time or 0
+    assert [each["operation"] for each in listed] == ["invoke_workflow", "retrieval", "chat"]
+    assert [each["parent"] for each in listed] == [None, 0, 0]
+    for each, own in zip(listed, exported, strict=True):
+        assert each["operation"] == (own.attributes or {})[semconv.OPERATION]
+        assert each["start"] == pytest.approx(((own.start_time or 0) - began) / 1e9)
+        assert each["duration"] == pytest.approx(((own.end_time or 0) - (own.start_time or 0)) / 1e9)
+    assert (listed[2]["input_tokens"], listed[2]["output_tokens"], "error" in listed[2]) == (7, 3, False)
 
 
 def test_an_odd_tag_costs_nothing_else(recorded: Recorded, config: Any, handler: RagtraceCallbackHandler) -> None:
@@ -209,9 +184,6 @@ def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> N
     ]
 
 
-# --- who and what for ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("place", ["metadata", "configurable"])
 @pytest.mark.parametrize("key", ["session_id", "thread_id", "conversation_id"])
 async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: Any, key: str, place: str) -> None:
@@ -226,9 +198,6 @@ async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: A
         assert attributes[semconv.CONVERSATION_ID] == attributes[semconv.OI_SESSION] == "conv-1"
         assert (attributes[semconv.USER_ID], attributes[semconv.OI_TAGS]) == ("ada", ("beta",))
     assert all((t.facts.session_id, t.facts.user_id) == ("conv-1", "ada") for t in recorded.traces)
-
-
-# --- once ----------------------------------------------------------------------------------------
 
 
 def test_the_same_handler_twice(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
@@ -284,9 +253,6 @@ def test_another_instrumentor_is_left_alone(
         instrumentor.uninstrument()
     assert recorded.spans == []
     assert "openinference.instrumentation.langchain" in caplog.text
-
-
-# --- traps ---------------------------------------------------------------------------------------
 
 
 CYCLE: dict[str, Any] = {"name": "loop"}
@@ -411,60 +377,10 @@ def test_lost_ends_expire(recorded: Recorded, handler: RagtraceCallbackHandler) 
     assert not handler._recorder._runs
 
 
-def test_nothing_is_left_behind(recorded: Recorded, config: Any, handler: RagtraceCallbackHandler) -> None:
-    """After any of these ways of ending, no run is kept."""
-    make_chain().batch(["a", "b"], config)
-    list(make_chain().stream("c", config))
-    stream = make_chain().stream("d", config)
-    next(stream)
-    del stream
-    gc.collect()
-    assert not any(isinstance(run, Run) for run in handler._recorder._runs.values())
-    assert not handler._recorder._roots
-
-
 def test_a_handler_can_be_copied(handler: RagtraceCallbackHandler) -> None:
     """Frameworks copy configurations deeply; the handler stays itself."""
     assert copy.deepcopy({"callbacks": [handler]})["callbacks"][0] is handler
     assert copy.copy(handler) is handler
-
-
-# --- what a request took -------------------------------------------------------------------------
-
-
-def test_stages_tokens_and_the_prompts_version(recorded: Recorded, config: Any) -> None:
-    """The trace has what each stage took, the tokens of all model calls, the prompt's version and the reference."""
-    given = {**config, "metadata": {"prompt_version": "v3", "reference": "two years"}}
-    make_chain(model=Named(responses=["yes"])).invoke("q", given)
-    (trace,) = recorded.traces
-    stages = trace.facts.stages
-    assert isinstance(stages, dict)
-    assert set(stages) == {"retrieval", "generation"}
-    assert all(0 < seconds <= trace.duration for seconds in stages.values())
-    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (7, 3)
-    assert (trace.facts.prompt_version, trace.reference) == ("v3", "two years")
-    assert trace.facts.time_to_first_chunk is None
-    assert trace.facts.usage["gpt-test"][:4] == (7, 3, 2, 0)
-
-
-def test_the_spans_for_a_waterfall(recorded: Recorded, config: Any) -> None:
-    """The trace lists the exported spans in the order of their starts, with times, parents, model and tokens."""
-    make_chain(model=Named(responses=["yes"])).invoke("q", config)
-    (trace,) = recorded.traces
-    listed: Any = trace.facts.spans
-    exported = sorted(recorded.spans, key=lambda span: (span.start_time or 0, span.parent is not None))
-    root = exported[0]
-    assert [span["operation"] for span in listed] == [(s.attributes or {})["gen_ai.operation.name"] for s in exported]
-    for span, own in zip(listed, exported, strict=True):
-        assert span["start"] == pytest.approx(((own.start_time or 0) - (root.start_time or 0)) / 1e9)
-        assert span["duration"] == pytest.approx(((own.end_time or 0) - (own.start_time or 0)) / 1e9)
-        above = next(
-            (i for i, s in enumerate(exported) if own.parent and s.context.span_id == own.parent.span_id), None
-        )
-        assert span["parent"] == above
-    (chat,) = (span for span in listed if span["operation"] == "chat")
-    assert (chat["input_tokens"], chat["output_tokens"]) == (7, 3)
-    assert "error" not in chat
 
 
 def test_the_prompts_version_of_one_step(recorded: Recorded, config: Any) -> None:
@@ -605,9 +521,6 @@ def test_a_second_try_under_the_id_of_a_failed_run_is_a_request(recorded: Record
         with contextlib.suppress(ZeroDivisionError):
             RunnableLambda(lambda _: str(1 / next(divisors))).invoke("How long?", {**config, "run_id": run_id})
     assert [(t.error, t.answer) for t in recorded.traces] == [("ZeroDivisionError", ""), (None, "1.0")]
-
-
-# --- the whole tree ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["with_content", "without_content"])
