@@ -25,11 +25,3 @@ def test_five_questions_step_by_step_are_five_requests(instrumented: Recorded) -
     assert [trace.answer for trace in instrumented.traces] == answers
     assert all([d.id for d in t.documents] == [node.node_id for node in NODES] for t in instrumented.traces)
     assert [name.split()[0] for name, _ in instrumented.tree()[:3]] == ["embeddings", "retrieval", "text_completion"]
-
-
-def test_a_retriever_and_an_embedding_alone_are_no_requests(instrumented: Recorded) -> None:
-    """Called alone they are spans, and nothing is evaluated."""
-    Fixed().retrieve("pump")
-    MockEmbedding(embed_dim=8).get_query_embedding("pump")
-    assert [name.split()[0] for name, _ in instrumented.tree()] == ["retrieval", "embeddings"]
-    assert instrumented.traces == []
