@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,6 +33,7 @@ INSTRUMENTORS: dict[str, dict[str, str]] = table(__file__, "instrumentors")
 """By library and framework."""
 SWITCHES: dict[str, str] = table(__file__, "switches")
 """Texts are switched on wherever a library has a switch."""
+_SDK = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-common")
 _CUT = 6_000
 """Characters of an attribute that are kept: golden files are read by people."""
 
@@ -75,19 +76,30 @@ def _association(values: dict[str, str]) -> Iterator[None]:
 
 def record(framework: str, library: str) -> dict[str, Any]:
     """The spans of all cases, by case. Runs in the library's environment."""
-    if library == "mlflow":
-        return record_mlflow(framework)
-    from opentelemetry import trace
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
     from tests.spans import model_server
     from tests.spans.applications import CASES
 
     os.environ.update(SWITCHES)
-    provider, exporter = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    base, cases = model_server.start(), {}
+    with (_mlflow if library == "mlflow" else _provider)(framework, library) as spans:
+        wishes = wishes_of(library)
+        for name, case in CASES[framework].items():
+            with suppress(Exception):  # the case `error` raises
+                contextvars.copy_context().run(case, base, wishes)  # a context that a library leaves behind ends here
+            time.sleep(0.5)  # some libraries end spans on a thread of theirs
+            cases[name] = spans_of_message(spans(), base)
+    return {"versions": versions(*PACKAGES[library], *FRAMEWORKS[framework]), "cases": cases}
+
+
+@contextmanager
+def _provider(framework: str, library: str) -> Iterator[Callable[[], Any]]:
+    """Gives the spans since the last call, as an OTLP message."""
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    from tests.otlp.receivers import recording
+
+    provider, exporter = recording()
     trace.set_tracer_provider(provider)
     if library == "langfuse":
         from langfuse import Langfuse
@@ -97,40 +109,35 @@ def record(framework: str, library: str) -> dict[str, Any]:
     else:
         module, _, name = INSTRUMENTORS[library][framework].partition(":")
         getattr(importlib.import_module(module), name)().instrument(tracer_provider=provider)
-    wishes, base = wishes_of(library), model_server.start()
-    cases = {}
-    for name, case in CASES[framework].items():
-        with suppress(Exception):  # the case `error` raises
-            contextvars.copy_context().run(case, base, wishes)  # a context that a library leaves behind ends here
-        time.sleep(0.5)  # some libraries end spans on a thread of theirs
-        cases[name] = [span_as_json(span, base) for span in exporter.get_finished_spans()]
+
+    def spans() -> Any:
+        message = encode_spans(exporter.get_finished_spans())
         exporter.clear()
-    return {"versions": versions(*PACKAGES[library], *FRAMEWORKS[framework]), "cases": cases}
+        return message
+
+    yield spans
 
 
-def record_mlflow(framework: str) -> dict[str, Any]:
-    """The spans of all cases as MLflow sends them: it adds its tags on the way out. Runs in MLflow's environment."""
+@contextmanager
+def _mlflow(framework: str, library: str) -> Iterator[Callable[[], Any]]:
+    """The same as MLflow sends them: it adds its tags on the way out."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
     from tests.otlp.receivers import http_server
-    from tests.spans import model_server
-    from tests.spans.applications import CASES
 
-    os.environ.update(SWITCHES)
-    base, cases = model_server.start(), {}
     with http_server() as (url, received):
         os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{url}/v1/traces"
         os.environ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = "http/protobuf"
         from mlflow.tracing.provider import provider
 
-        importlib.import_module(INSTRUMENTORS["mlflow"][framework]).autolog()
-        wishes = wishes_of("mlflow")
-        for name, case in CASES[framework].items():
-            with suppress(Exception):  # the case `error` raises
-                contextvars.copy_context().run(case, base, wishes)
-            time.sleep(0.5)
+        importlib.import_module(INSTRUMENTORS[library][framework]).autolog()
+
+        def spans() -> Any:
             provider.get().force_flush()
-            cases[name] = spans_of_message(received.traces, base)
-            received.traces.Clear()
-    return {"versions": versions(*PACKAGES["mlflow"], *FRAMEWORKS[framework]), "cases": cases}
+            message, received.traces = received.traces, ExportTraceServiceRequest()
+            return message
+
+        yield spans
 
 
 def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
@@ -188,25 +195,12 @@ def versions(*names: str) -> dict[str, str]:
     return releases
 
 
-def span_as_json(span: Any, base: str) -> dict[str, Any]:
-    """A span as plain values."""
-    return {
-        "name": span.name, "trace_id": f"{span.context.trace_id:032x}", "span_id": f"{span.context.span_id:016x}",
-        "parent_id": f"{span.parent.span_id:016x}" if span.parent else None, "kind": span.kind.name,
-        "scope": span.instrumentation_scope.name, "start": span.start_time, "end": span.end_time,
-        "status": span.status.status_code.name, "attributes": _values(span.attributes, base),
-        "events": [
-            {"name": e.name, "time": e.timestamp, "attributes": _values(e.attributes, base)} for e in span.events
-        ],
-    }  # fmt: skip
-
-
 def interpreter(home: Path, *packages: str) -> str:
     """The interpreter of an environment, which is made where it is not there."""
     python = home / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "opentelemetry-sdk", *packages], check=False)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *_SDK, *packages], check=False)
     return str(python)
 
 

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from tests.spans.applications import PASSAGES, SESSION, TAG, USER
+from tests.row_files import rows
+from tests.row_files import table as read_table
+from tests.spans.applications import PASSAGES
 from tests.spans.carried import NEVER, PAGE, PLAIN, facts, table, traces_by_case
 from tests.spans.golden_spans import FOLDER, golden_files, golden_spans, traces_of
-from tests.spans.model_server import ANSWER, MODEL, QUESTION
+from tests.spans.model_server import ANSWER, QUESTION
 
-WITHOUT_REQUESTS = {
-    "llama_index-opentelemetry": {"query", "stream", "error", "chat"},  # a retrieval alone
-    "llama_index-traceloop": {"stream", "error"},  # the root never ends
-}
+WITHOUT_REQUESTS: dict[str, list[str]] = read_table(__file__, "without_requests")
+"""Cases of a retrieval alone, or whose root never ends."""
 
 
 @pytest.mark.parametrize("name", golden_files())
@@ -30,21 +30,9 @@ def test_no_fact_is_wrong(name: str) -> None:
     assert facts(name.partition("-")[0], traces_by_case(name))
 
 
-NOT_THERE_TO_READ = {
-    ("langchain-opentelemetry", "chunk texts"): "in the model's prompt alone",
-    ("langchain-traceloop", "chunk ids"): "in the input of the application's own function alone",
-    ("langchain-langfuse", "response id"): "in the input of a parser alone",
-    ("langchain-langfuse", "finish reason"): "in the input of a parser alone",
-    ("langchain-mlflow", "response id"): "in the input of a parser alone",
-    ("langchain-mlflow", "finish reason"): "in the input of a parser alone",
-    ("openai-langfuse", "model"): "only the dated version that answered",
-}
+NOT_THERE_TO_READ = {(name, fact) for name, fact, _ in rows(__file__, "not_there_to_read")}
 """What is somewhere in a library's spans, and not as a fact of a retrieval, a model call or a request."""
-TOLD = {
-    "question": QUESTION, "answer": ANSWER, "chunk texts": PASSAGES["d1"], "chunk ids": r"\"d1\"",
-    "model": MODEL, "response id": "chatcmpl-7", "finish reason": r"\"stop\"", "session": SESSION, "user": USER,
-    "tags": TAG,
-}  # fmt: skip
+TOLD: dict[str, str] = read_table(__file__, "told")
 """How the facts of a request are written in JSON that is written in JSON."""
 
 
@@ -59,7 +47,7 @@ def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
     unread = {(name, fact) for fact in absent if TOLD[fact] in text}
     if cells["error type"] == "-" and "exception.type" in json.dumps(cases["error"]):
         unread.add((name, "error type"))
-    assert unread == {key for key in NOT_THERE_TO_READ if key[0] == name}
+    assert unread == {pair for pair in NOT_THERE_TO_READ if pair[0] == name}
 
 
 @pytest.mark.parametrize("name", golden_files())

@@ -22,20 +22,11 @@ from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Trace
 from ragtrace_otlp import SpanSource, attach
 from tests.conftest import Gathering
+from tests.row_files import rows
 
 OI = "openinference.instrumentation.langchain"
 CLIENT = "openinference.instrumentation.openai"
-CHAIN = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "24 months."}
-CALL = {
-    "openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user",
-    "llm.input_messages.0.message.content": "How long?", "llm.output_messages.0.message.role": "assistant",
-    "llm.output_messages.0.message.content": "24 months.", "llm.token_count.prompt": 40,
-    "llm.token_count.completion": 9,
-}  # fmt: skip
-RETRIEVAL = {
-    "openinference.span.kind": "RETRIEVER", "input.value": "How long?",
-    "retrieval.documents.0.document.content": "The pump is covered for 24 months.",
-}  # fmt: skip
+CHAIN, CALL, RETRIEVAL = rows(__file__, "attributes")
 
 
 @evaluator(needs={"answer"}, threshold=0.5)
