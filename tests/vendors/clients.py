@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from tests.row_files import rows
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 """A PNG of one pixel, in base 64."""
@@ -45,15 +47,15 @@ class Case:
     """Whether the vendor sends its reasoning as text, and the framework passes it on."""
     hears: bool = False
     """Whether the vendor counts the tokens of sound, and the framework passes them on."""
-    images: tuple[str, ...] = ("address", "inline")
+    images: Sequence[str] = ("address", "inline")
     """How the client sends images: some fetch an image from its address, some send none."""
     billed_in_streams: int = 18
     """Input tokens of a stream, where the framework passes on what was billed."""
-    fails: frozenset[str] = frozenset()
+    fails: Sequence[str] = ()
     """Ways that fail in the client itself, whether it is traced or not."""
-    lacks: frozenset[str] = frozenset()
+    lacks: Sequence[str] = ()
     """Attributes that the framework does not pass on."""
-    lacks_in_streams: frozenset[str] = frozenset()
+    lacks_in_streams: Sequence[str] = ()
     error: str = "RateLimitError"
     error_of_500: str = "InternalServerError"
 
@@ -166,44 +168,5 @@ def _message(question: str) -> Any:
     return ChatMessage(role="user", content=question)
 
 
-_KEY: Any = {"api_key": "key", "max_retries": 0}
-_V1 = {**_KEY, "base_url": "{url}/v1"}
-_LLAMA_V1 = {**_KEY, "api_base": "{url}/v1"}
-_CLAUDE = {**_KEY, "base_url": "{url}", "max_tokens": 100}
-_STREAMS = {"additional_kwargs": {"stream_options": {"include_usage": True}}}
-_LIKE = {**_STREAMS, "is_chat_model": True, "is_function_calling_model": True}
-_MODEL = "gen_ai.response.model"
-_ID = "gen_ai.response.id"
-_OPENAI: Any = {"error": "OpenAIRateLimitError", "error_of_500": "OpenAIAPIError"}
-_RESPONSES: Any = {"reason_of_cut": "max_output_tokens", "reason_of_call": "stop", "reasons": True}
-_ANTHROPIC: Any = {"reason": "end_turn", "reason_of_cut": "max_tokens", "reason_of_call": "tool_use", "reasons": True}
-_COHERE: Any = {
-    "reason": "COMPLETE", "reason_of_cut": "MAX_TOKENS", "lacks": frozenset({_MODEL}), "error": "TooManyRequestsError",
-}  # fmt: skip
-CASES = (
-    Case("openai", "langchain", "langchain_openai:ChatOpenAI",
-         {**_V1, "stream_usage": True}, "openai", "gpt-test", hears=True, **_OPENAI,
-         lacks_in_streams=frozenset({_ID})),
-    Case("openai-responses", "langchain", "langchain_openai:ChatOpenAI",
-         {**_V1, "use_responses_api": True}, "openai", "gpt-test", **_OPENAI, **_RESPONSES),
-    Case("anthropic", "langchain", "langchain_anthropic:ChatAnthropic", _CLAUDE,
-         "anthropic", "claude-test", **_ANTHROPIC, writes_cache=True,
-         lacks_in_streams=frozenset({_ID}), error="AnthropicRateLimitError", error_of_500="AnthropicAPIError"),
-    # The pieces of a streamed call become calls of their own.
-    Case("cohere", "langchain", "langchain_cohere:ChatCohere",
-         {"cohere_api_key": "key", "base_url": "{url}"}, "cohere", "command-test", **_COHERE,
-         reason_of_call="TOOL_CALL", reads_cache=False, reasons=True, billed_in_streams=15,
-         fails=frozenset({"stream_tool"}), lacks_in_streams=frozenset({_ID})),
-    Case("openai", "llama_index", "llama_index.llms.openai:OpenAI",
-         {**_LLAMA_V1, **_STREAMS}, "openai", "gpt-4o", hears=True),
-    Case("openai-like", "llama_index", "llama_index.llms.openai_like:OpenAILike",
-         {**_LLAMA_V1, **_LIKE}, None, "gpt-test", hears=True),
-    Case("openai-responses", "llama_index", "llama_index.llms.openai:OpenAIResponses", _LLAMA_V1,
-         "openai", "gpt-4o", **_RESPONSES),
-    Case("anthropic", "llama_index", "llama_index.llms.anthropic:Anthropic", _CLAUDE,
-         "anthropic", "claude-3-7-sonnet-latest", **_ANTHROPIC,
-         writes_cache=True, images=("inline",), lacks_in_streams=frozenset({_MODEL, _ID})),
-    Case("cohere", "llama_index", "llama_index.llms.cohere:Cohere",
-         {**_KEY, "max_retries": 1, "base_url": "{url}"}, "cohere", "command-r", **_COHERE,
-         reason_of_call="COMPLETE", images=(), fails=frozenset({"stream_async", "stream_tool"})),
-)  # fmt: skip
+CASES = tuple(Case(**row) for row in rows(__file__, "clients"))
+"""Cohere's streamed call fails in LangChain's client: its pieces become calls of their own."""

@@ -106,8 +106,7 @@ def test_an_answer_is_whole_in_every_way_of_asking(  # noqa: PLR0917 fixtures
         "gen_ai.request.stream": True if is_streamed else None,
         "llm.token_count.prompt": case.billed_in_streams if is_streamed else 18, "llm.token_count.completion": 7,
     }  # fmt: skip
-    for name in case.lacks | (case.lacks_in_streams if is_streamed else frozenset()):
-        expected[name] = None
+    expected |= dict.fromkeys((*case.lacks, *(case.lacks_in_streams if is_streamed else ())))
     assert {name: attributes.get(name) for name in expected} == expected
     assert ("gen_ai.response.time_to_first_chunk" in attributes) == is_streamed
     (trace,) = recorded.traces
@@ -168,25 +167,31 @@ def test_reasoning_is_a_part_and_not_the_answer(way: str, client: Client, record
     assert recorded.traces[0].answer == ANSWER
 
 
-@of([(case, way) for case in CASES if case.writes_cache for way in ("ask", "stream")], "way")
-def test_tokens_of_the_cache_are_input_tokens(way: str, client: Client, recorded: Recorded, vendors: Vendors) -> None:
-    """Input tokens include what the cache gave and took, also where the vendor counts them beside."""
-    vendors.answers(Reply(ANSWER, usage=Usage(input=100, cache_read=70, cache_write=20)))
+USAGES: dict[str, tuple[Usage, dict[str, int]]] = {
+    "writes_cache": (
+        Usage(input=100, cache_read=70, cache_write=20),
+        {semconv.CACHE_READ_TOKENS: 70, semconv.CACHE_WRITE_TOKENS: 20},
+    ),
+    "hears": (
+        Usage(input=100, audio_input=60, audio_output=5),
+        {semconv.OUTPUT_TOKENS: 7, semconv.AUDIO_INPUT_TOKENS: 60, semconv.AUDIO_OUTPUT_TOKENS: 5},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ["ask", "stream"])
+@of([(case, kind) for kind in USAGES for case in CASES if getattr(case, kind)], "kind")
+def test_tokens_of_the_cache_and_of_sound_are_among_the_tokens(
+    way: str, kind: str, client: Client, recorded: Recorded, vendors: Vendors
+) -> None:
+    """Input tokens include what the cache gave and took, and sound; each is counted apart, too."""
+    usage, expected = USAGES[kind]
+    vendors.answers(Reply(ANSWER, usage=usage))
     getattr(client, way)(QUESTION)
     attributes = dict(only(recorded).attributes or {})
-    names = ("input_tokens", "cache_read.input_tokens", "cache_write.input_tokens")
-    assert [attributes.get(f"gen_ai.usage.{name}") for name in names] == [100, 70, 20]
+    expected = {semconv.INPUT_TOKENS: 100, **expected}
+    assert {name: attributes.get(name) for name in expected} == expected
     assert recorded.traces[0].facts.input_tokens == 100
-
-
-@of([(case, way) for case in CASES if case.hears for way in ("ask", "stream")], "way")
-def test_tokens_of_sound_are_counted_apart(way: str, client: Client, recorded: Recorded, vendors: Vendors) -> None:
-    """The tokens of sound that a model heard and spoke are among the tokens, and counted apart."""
-    vendors.answers(Reply(ANSWER, usage=Usage(input=100, output=50, audio_input=60, audio_output=30)))
-    getattr(client, way)(QUESTION)
-    attributes = dict(only(recorded).attributes or {})
-    names = (semconv.INPUT_TOKENS, semconv.OUTPUT_TOKENS, semconv.AUDIO_INPUT_TOKENS, semconv.AUDIO_OUTPUT_TOKENS)
-    assert [attributes.get(name) for name in names] == [100, 50, 60, 30]
 
 
 @pytest.mark.parametrize("way", ["ask", "stream"])

@@ -44,95 +44,6 @@ def test_example_runs(vendors: Vendors, tmp_path: Path) -> None:
     assert "gen_ai.evaluation.groundedness.score" in by_name["invoke_workflow manual"]
 
 
-STREAMED: Any = {"stream": True, "stream_options": {"include_usage": True}}
-
-
-def ask_plainly(client: openai.OpenAI) -> str:
-    ask = ragtrace.generation(lambda messages, model: client.chat.completions.create(model=model, messages=messages))
-    return ask(MESSAGES, model="gpt-4o").choices[0].message.content
-
-
-def ask_streaming(client: openai.OpenAI) -> str:
-    @ragtrace.generation
-    def ask(messages: Any, model: str) -> Any:
-        return client.chat.completions.create(model=model, messages=messages, **STREAMED)
-
-    stream = ask(MESSAGES, model="gpt-4o")
-    assert isinstance(stream, openai.Stream)
-    with stream as chunks:
-        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-
-
-def ask_responses(client: openai.OpenAI) -> str:
-    ask = ragtrace.generation(lambda messages, model: client.responses.create(model=model, input=messages))
-    return ask(MESSAGES, model="gpt-4o").output_text
-
-
-def stream_responses(client: openai.OpenAI) -> str:
-    @ragtrace.generation
-    def ask(messages: Any, model: str) -> Any:
-        yield from client.responses.create(model=model, input=messages, stream=True)
-
-    events = ask(MESSAGES, model="gpt-4o")
-    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
-
-
-def ask_asynchronously(client: openai.OpenAI) -> str:
-    @ragtrace.generation
-    async def ask(messages: Any, model: str) -> Any:
-        async with openai.AsyncOpenAI(base_url=client.base_url, api_key="none", max_retries=0) as asynchronous:
-            stream = await asynchronous.chat.completions.create(model=model, messages=messages, **STREAMED)
-            async for chunk in stream:
-                yield chunk
-
-    async def read() -> str:
-        chunks = ask(MESSAGES, model="gpt-4o")
-        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
-
-    return asyncio.run(read())
-
-
-@pytest.mark.parametrize("way", [ask_plainly, ask_streaming, ask_responses, stream_responses, ask_asynchronously])
-def test_replies_of_the_client(by_hand: Recorded, vendors: Vendors, way: Any) -> None:
-    """Answer, model, tokens and finish reason are read from what the client returns, plain and streamed."""
-    vendors.answers(ANSWER)
-    with openai.OpenAI(base_url=f"{vendors.url}/v1", api_key="none", max_retries=0) as client:
-        assert way(client) == "For 24 months."
-    (trace,) = by_hand.traces
-    facts = trace.facts
-    assert (trace.query, trace.answer, facts.model) == ("How long?", "For 24 months.", "gpt-4o")
-    assert (facts.input_tokens, facts.output_tokens, facts.finish_reason) == (40, 8, "stop")
-    (span,) = by_hand.spans
-    attributes: Any = span.attributes
-    assert attributes[semconv.RESPONSE_MODEL] == "model-2026-01-01"
-    assert attributes[semconv.CACHE_READ_TOKENS] == 16
-
-
-def test_tool_calls_and_errors_of_the_client(by_hand: Recorded, vendors: Vendors) -> None:
-    """A reply that asks for a tool has its calls on the span; a client's error is raised, and marks the request."""
-
-    @ragtrace.generation(model="gpt-4o")
-    def ask(messages: Any) -> Any:
-        return client.chat.completions.create(model="gpt-4o", messages=messages)
-
-    with openai.OpenAI(base_url=f"{vendors.url}/v1", api_key="none", max_retries=0) as client:
-        vendors.answers(Reply(calls=(Call("search", {"query": "warranty"}),)))
-        with ragtrace.request("How long?"):
-            ask(MESSAGES)
-        vendors.answers(Reply(status=500))
-        with pytest.raises(openai.InternalServerError), ragtrace.request("How long?"):
-            ask(MESSAGES)
-    first, second = by_hand.named("chat")
-    assert '"tool_call"' in str((first.attributes or {})[semconv.OUTPUT_MESSAGES])
-    assert (second.attributes or {})["error.type"] == "InternalServerError"
-    assert by_hand.traces[-1].error == "InternalServerError"
-
-
-# --- helpers: managers of streams, and raw replies ---------------------------------------------------
-
-SAID = "For 24 months, without the seals."
-
-
 class Clients:
     """The vendors' clients of one server."""
 
@@ -143,9 +54,51 @@ class Clients:
         self.async_anthropic = anthropic.AsyncAnthropic(api_key="key", base_url=url, max_retries=0)
 
 
-def recorded_call(call: Callable[..., Any], **options: Any) -> Any:
+STREAMED: Any = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+def recorded_call(call: Callable[..., Any], name: str = "messages", **options: Any) -> Any:
     """What a client's function returns for the question, recorded by hand."""
-    return ragtrace.generation(lambda messages: call(model="m", messages=messages, **options))(MESSAGES)
+    ask = ragtrace.generation(lambda messages, model: call(model=model, **{name: messages}, **options))
+    return ask(MESSAGES, model="gpt-4o")
+
+
+def ask_plainly(clients: Clients) -> Any:
+    return recorded_call(clients.openai.chat.completions.create).choices[0].message.content
+
+
+def ask_streaming(clients: Clients) -> Any:
+    stream = recorded_call(clients.openai.chat.completions.create, **STREAMED)
+    assert isinstance(stream, openai.Stream)
+    with stream as chunks:
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def ask_responses(clients: Clients) -> Any:
+    return recorded_call(clients.openai.responses.create, "input").output_text
+
+
+def stream_responses(clients: Clients) -> Any:
+    @ragtrace.generation
+    def ask(messages: Any, model: str) -> Any:
+        yield from clients.openai.responses.create(model=model, input=messages, stream=True)
+
+    events = ask(MESSAGES, model="gpt-4o")
+    return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+
+
+def ask_asynchronously(clients: Clients) -> Any:
+    @ragtrace.generation
+    async def ask(messages: Any, model: str) -> Any:
+        async with clients.async_openai as client:
+            async for chunk in await client.chat.completions.create(model=model, messages=messages, **STREAMED):
+                yield chunk
+
+    async def read() -> str:
+        chunks = ask(MESSAGES, model="gpt-4o")
+        return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+
+    return asyncio.run(read())
 
 
 def stream_chat(clients: Clients) -> Any:
@@ -154,8 +107,7 @@ def stream_chat(clients: Clients) -> Any:
 
 
 def stream_events(clients: Clients) -> Any:
-    ask = ragtrace.generation(lambda messages: clients.openai.responses.stream(model="m", input=messages))
-    with ask(MESSAGES) as stream:
+    with recorded_call(clients.openai.responses.stream, "input") as stream:
         return "".join(event.delta for event in stream if event.type == "response.output_text.delta")
 
 
@@ -186,23 +138,48 @@ def raw_reply(clients: Clients) -> Any:
     return reply.parse().choices[0].message.content
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [stream_chat, stream_events, stream_messages, stream_chat_async, stream_messages_async, raw_reply],
-)
-def test_helpers_of_the_clients(ask: Callable[[Clients], Any], by_hand: Recorded, vendors: Vendors) -> None:
-    """Each helper gives the application what it gives without ragtrace; the request has answer and model."""
-    vendors.answers(Reply(SAID))
-    assert ask(Clients(vendors.url)) == SAID
-    (trace,) = by_hand.traces
-    assert (trace.query, trace.answer, trace.facts.cancelled) == ("How long?", SAID, False)
-    (span,) = by_hand.spans
-    assert (span.attributes or {})[semconv.RESPONSE_MODEL] == "model-2026-01-01"
+CALLS = (ask_plainly, ask_streaming, ask_responses, stream_responses, ask_asynchronously)
+HELPERS = (stream_chat, stream_events, stream_messages, stream_chat_async, stream_messages_async, raw_reply)
+
+
+@pytest.mark.parametrize("ask", [*CALLS, *HELPERS])
+def test_replies_of_the_clients(by_hand: Recorded, vendors: Vendors, ask: Callable[[Clients], Any]) -> None:
+    """Each call and each helper gives the application what it gives without ragtrace; the request has answer, model,
+    tokens and finish reason, plain and streamed."""
+    vendors.answers(ANSWER)
+    assert ask(Clients(vendors.url)) == "For 24 months."
+    (trace,), (span,) = by_hand.traces, by_hand.spans
+    facts, attributes = trace.facts, dict(span.attributes or {})
+    assert (trace.query, trace.answer, facts.model) == ("How long?", "For 24 months.", "gpt-4o")
+    assert (facts.cancelled, attributes[semconv.RESPONSE_MODEL]) == (False, "model-2026-01-01")
+    if ask in CALLS:
+        assert (facts.input_tokens, facts.output_tokens, facts.finish_reason) == (40, 8, "stop")
+        assert attributes[semconv.CACHE_READ_TOKENS] == 16
+
+
+def test_tool_calls_and_errors_of_the_client(by_hand: Recorded, vendors: Vendors) -> None:
+    """A reply that asks for a tool has its calls on the span; a client's error is raised, and marks the request."""
+
+    @ragtrace.generation(model="gpt-4o")
+    def ask(messages: Any) -> Any:
+        return client.chat.completions.create(model="gpt-4o", messages=messages)
+
+    with openai.OpenAI(base_url=f"{vendors.url}/v1", api_key="none", max_retries=0) as client:
+        vendors.answers(Reply(calls=(Call("search", {"query": "warranty"}),)))
+        with ragtrace.request("How long?"):
+            ask(MESSAGES)
+        vendors.answers(Reply(status=500))
+        with pytest.raises(openai.InternalServerError), ragtrace.request("How long?"):
+            ask(MESSAGES)
+    first, second = by_hand.named("chat")
+    assert '"tool_call"' in str((first.attributes or {})[semconv.OUTPUT_MESSAGES])
+    assert (second.attributes or {})["error.type"] == "InternalServerError"
+    assert by_hand.traces[-1].error == "InternalServerError"
 
 
 def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> None:
     """What was read before the application left is the answer, and the request is cancelled."""
-    vendors.answers(Reply(SAID))
+    vendors.answers(ANSWER)
     streaming = Clients(vendors.url).anthropic.messages.stream
     with pytest.raises(KeyError), recorded_call(streaming, max_tokens=9) as stream:  # noqa: PT012 the application's
         next(stream.text_stream)
@@ -224,7 +201,7 @@ def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> No
 
 def test_a_raw_reply_that_the_application_streams(by_hand: Recorded, vendors: Vendors) -> None:
     """A reply that has not been read yet is left to the application: the request has no answer."""
-    vendors.answers(Reply(SAID))
+    vendors.answers(ANSWER)
     create = Clients(vendors.url).openai.chat.completions.with_raw_response.create
     assert len([*recorded_call(create, stream=True).parse()]) > 1
     (trace,) = by_hand.traces
