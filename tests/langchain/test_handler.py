@@ -16,6 +16,7 @@ from unittest import mock
 from uuid import uuid4
 
 import pytest
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -73,6 +74,24 @@ def test_under_an_ambient_span(recorded: Recorded, config: Any) -> None:
         make_chain().batch(["a", "b"], config)
     assert recorded.tree() == [("GET /ask", RAG * 2)]
     assert len(recorded.traces) == 2
+
+
+def test_nested_retrievers_are_not_doubled(recorded: Recorded, config: Any) -> None:
+    """Inner retrievals have their spans; the outermost one has the documents that the model saw, and the seconds."""
+
+    class Outer(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+            inner: Any = {"callbacks": run_manager.get_child()}
+            return [*Fixed().invoke(query, inner), *Fixed(documents=DOCUMENTS[:3]).invoke(query, inner)][-3:]
+
+    make_chain(Outer()).invoke("q", config)
+    inside = [("retrieval Fixed", []), ("retrieval Fixed", [])]
+    assert recorded.tree() == [
+        ("invoke_workflow rag", [("retrieval Outer", inside), ("chat FakeListChatModel", [])]),
+    ]
+    (trace,), (outer,) = recorded.traces, recorded.named("retrieval Outer")
+    assert [d.id for d in trace.documents] == ["d0", "d1", "d2"]
+    assert trace.facts.stages["retrieval"] == pytest.approx(((outer.end_time or 0) - (outer.start_time or 0)) / 1e9)
 
 
 def test_the_root_of_a_stream(recorded: Recorded) -> None:

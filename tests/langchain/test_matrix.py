@@ -26,7 +26,7 @@ def test_case(recorded: Recorded, config: Any, case: Case) -> None:
     conversations = {(span.attributes or {}).get(semconv.CONVERSATION_ID) for span in recorded.spans}
     assert conversations == {"conversation-1" if case.who else None}
     if case.documents == ():
-        assert recorded.named("retrieval")[0].attributes[semconv.DOCUMENTS_COUNT] == 0
+        assert (recorded.named("retrieval")[0].attributes or {})[semconv.DOCUMENTS_COUNT] == 0
     assert len(tree) == case.traces
     for trace in recorded.traces:
         assert trace.query == case.question
@@ -44,10 +44,6 @@ def test_case(recorded: Recorded, config: Any, case: Case) -> None:
     for _, below in tree:
         assert sorted(name.split()[0] for name, _ in below) == list(case.spans)  # branches run in any order
         assert sum(len(inner) for name, inner in below if name.startswith("retrieval")) == case.inner
-    if case.inner:  # its seconds are those of the outermost one
-        outer = max(recorded.named("retrieval"), key=lambda span: (span.end_time or 0) - (span.start_time or 0))
-        seconds = ((outer.end_time or 0) - (outer.start_time or 0)) / 1e9
-        assert recorded.traces[0].facts.stages["retrieval"] == pytest.approx(seconds)
 
 
 def test_the_page_shows_every_case() -> None:
