@@ -85,16 +85,8 @@ def test_the_id_of_a_reply(recorded: Recorded) -> None:
     assert attributes[semconv.FINISH_REASONS] == ("length",)
 
 
-@pytest.mark.parametrize(
-    ("provider", "names"),
-    [
-        ("azure", ("azure.ai.openai", "azure", "openai")),
-        ("openai", ("openai", "openai", "openai")),
-        ("amazon_bedrock", ("aws.bedrock", "aws", None)),
-        ("mine", ("mine", "mine", None)),
-    ],
-)
+@pytest.mark.parametrize(("provider", "names"), table(__file__, "providers"))
 def test_providers_have_the_names_of_each_dialect(recorded: Recorded, provider: str, names: Any) -> None:
     """Where OpenTelemetry or OpenInference has a name for a provider it is used; other names are LangChain's."""
     told = attributes_of(recorded, Model(provider=provider))
-    assert (told[semconv.PROVIDER], told[semconv.OI_PROVIDER], told.get(semconv.OI_SYSTEM)) == names
+    assert (told[semconv.PROVIDER], told[semconv.OI_PROVIDER], told.get(semconv.OI_SYSTEM)) == tuple(names)

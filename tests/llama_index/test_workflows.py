@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.response.schema import Response
-from llama_index.core.llms import ChatMessage, ChatResponse
-from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.llms import ChatMessage
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import FunctionTool
@@ -25,6 +24,7 @@ from tests.hostile import Unbound
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, IDS, QUESTION, Caller, Fixed, Speaker, engine, run, say, scored
 from tests.llama_index.test_matrix import WORKFLOWS
+from tests.scenarios.function_model import calls, model
 
 
 class Cover(BaseModel):
@@ -108,37 +108,27 @@ def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
     assert instrumented.traces[0].answer == '{"item": "pump", "months": 24}'
 
 
-class HandingOver(Caller):
-    """Calls the tool that hands its turn to the writer."""
-
-    def _say(self, messages: Any) -> ChatResponse:
-        return super()._say([])
-
-    def get_tool_calls_from_response(self, response: Any, error_on_no_tool_call: bool = True, **kw: Any) -> Any:
-        kwargs = {"to_agent": "writer", "reason": "the answer is known"}
-        return [ToolSelection(tool_id="call-1", tool_name="handoff", tool_kwargs=kwargs)]
-
-
 def two_agents() -> AgentWorkflow:
     first: dict[str, Any] = {"name": "researcher", "description": "Looks", "can_handoff_to": ["writer"]}
-    researcher = FunctionAgent(**first, tools=[cases.TODAY], llm=HandingOver())
-    writer = FunctionAgent(name="writer", description="Writes", tools=[cases.TODAY], llm=Caller())
+    hand_over = calls("handoff", to_agent="writer", reason="the answer is known")
+    researcher = FunctionAgent(**first, tools=[cases.TODAY], llm=model(hand_over))
+    writer = FunctionAgent(name="writer", description="Writes", tools=[cases.TODAY], llm=model(calls("today"), ANSWER))
     return AgentWorkflow(agents=[researcher, writer], root_agent="researcher")
 
 
 def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
     """Each agent's turn is a span with its name, question and answer; its calls are below it, and have its name."""
     run(two_agents, user_msg=QUESTION)
-    chat, today = ("chat caller-1", []), ("execute_tool today", [])
+    chat = ("chat scripted-1", [])
     turns = [
         ("invoke_agent researcher", [chat, ("execute_tool handoff", [])]),
-        ("invoke_agent writer", [chat, today, chat] if instrumented.named("execute_tool today") else [chat]),
+        ("invoke_agent writer", [chat, ("execute_tool today", []), chat]),
     ]
     assert instrumented.tree() == [("invoke_workflow AgentWorkflow", turns)]
     first, second = (dict(span.attributes or {}) for span in instrumented.named("invoke_agent"))
     assert (first["gen_ai.agent.name"], second["gen_ai.agent.name"]) == ("researcher", "writer")
-    calls = [*instrumented.named("chat"), *instrumented.named("execute_tool")]
-    assert {(span.attributes or {})["gen_ai.agent.name"] for span in calls} == {"researcher", "writer"}
+    below = [*instrumented.named("chat"), *instrumented.named("execute_tool")]
+    assert {(span.attributes or {})["gen_ai.agent.name"] for span in below} == {"researcher", "writer"}
     assert (second["input.value"], second["output.value"]) == (QUESTION, ANSWER)
     assert not [span for span in instrumented.spans if "ragtrace.cancelled" in (span.attributes or {})]
     (trace,) = instrumented.traces

@@ -37,16 +37,7 @@ def test_the_calls_settings_come_first() -> None:
     assert extra["llm.invocation_parameters"] == {"model": "m", "temperature": 0.9, "seed": 1}
 
 
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("https://api.openai.com/v1", ("api.openai.com", 443)),
-        ("http://ada:secret@localhost:8080/v1?key=secret", ("localhost", 8080)),
-        ("localhost:11434", ("localhost", 11434)),
-        ("http://[::1]:99999", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("address", "expected"), table(__file__, "server"))
 def test_server(address: str, expected: tuple[str, int] | None) -> None:
     """Of a URL only the host and the port are read: the rest may hold a password or a key."""
     attributes = server_attributes(({"unknown": "http://x"}, {"base_url": None, "api_base": address}))
