@@ -41,6 +41,12 @@ SCORES = (
 BOTH = ScoreFormat(openinference=True)
 
 
+def evaluation_of(span: Any, **more: Any) -> Evaluation:
+    """The evaluation that belongs to a root span."""
+    context = span.get_span_context()
+    return Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES, **more)
+
+
 class Bench:
     """A provider with a hold, and what came out of it."""
 
@@ -59,8 +65,7 @@ class Bench:
         span.set_attributes({**attributes, semconv.SAMPLED: sampled})
         span.end()
         self.hold._worker.flush()
-        context = span.get_span_context()
-        return Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES, cause="unsupported")
+        return evaluation_of(span, cause="unsupported")
 
     def out(self) -> dict[str, dict[str, Any]]:
         return {span.name: dict(span.attributes or {}) for span in self.exporter.get_finished_spans()}
@@ -98,26 +103,20 @@ def test_scores_come_on_the_root_span() -> None:
     assert not any(key.startswith("evaluations.") for key in attributes)
 
 
-def test_an_evaluation_may_come_first() -> None:
-    """The order of span and evaluation does not matter."""
+@pytest.mark.parametrize("is_sampled", [None, False, True])
+def test_a_decision_and_an_evaluation_may_come_first(is_sampled: bool | None) -> None:
+    """The order of span and evaluation does not matter; the thread that reads other libraries' spans may be faster than
+    the one that ends the span."""
     bench = Bench()
-    span = bench.tracer.start_span("late end", attributes={semconv.SAMPLED: True})
+    span = bench.tracer.start_span("rag", attributes={semconv.SAMPLED: True} if is_sampled is None else {})
     context = span.get_span_context()
-    bench.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+    if is_sampled is None:
+        bench.hold(evaluation_of(span))
+    else:
+        bench.hold.decide((context.trace_id, context.span_id), is_sampled, {semconv.STATUS: "sampled_out"})
     span.end()
-    assert bench.statuses() == {"late end": "scored"}
-
-
-@pytest.mark.parametrize(("is_sampled", "status"), [(False, "sampled_out"), (True, "scored")])
-def test_a_decision_may_come_first(is_sampled: bool, status: str) -> None:
-    """The thread that reads other libraries' spans may be faster than the one that ends the span."""
-    bench = Bench()
-    span = bench.tracer.start_span("rag")
-    context = span.get_span_context()
-    bench.hold.decide((context.trace_id, context.span_id), is_sampled, {semconv.STATUS: "sampled_out"})
-    span.end()
-    bench.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
-    assert bench.statuses() == {"rag": status}
+    bench.hold(evaluation_of(span))
+    assert bench.statuses() == {"rag": "sampled_out" if is_sampled is False else "scored"}
 
 
 def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
@@ -172,8 +171,7 @@ def test_scores_push_nothing_out_and_dropped_counts_stay() -> None:
     span.set_attributes({f"k{i}": i for i in range(12)} | {semconv.OI_KIND: "CHAIN", semconv.SAMPLED: True})
     span.add_event("e")
     span.end()
-    context = span.get_span_context()
-    hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+    hold(evaluation_of(span))
     (out,) = exporter.get_finished_spans()
     assert out.attributes is not None
     assert out.attributes[semconv.OI_KIND] == "CHAIN"
@@ -190,13 +188,12 @@ def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
     spans = [bench.tracer.start_span(f"s{i}") for i in range(10)]
     ended = set()
     for step, i in steps:
-        context = spans[i].get_span_context()
         if step == "end" and i not in ended:
             ended.add(i)
             spans[i].set_attribute(semconv.SAMPLED, i % 3 != 0)
             spans[i].end()
         elif step == "evaluate":
-            bench.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
+            bench.hold(evaluation_of(spans[i]))
         elif step == "flush":
             bench.provider.force_flush()
     bench.provider.shutdown()
@@ -297,24 +294,6 @@ def test_the_holds_time_begins_when_the_models_are_loaded() -> None:
     bench.root("later")
     until(lambda: not bench.hold.stats().held)
     assert bench.statuses() == {"early": "pending_timeout", "later": "pending_timeout"}
-
-
-def test_joining_somebody_elses_provider() -> None:
-    """An application's own exporters get the scored roots; leaving puts its processors back."""
-    provider, exporter = recording()
-    before = provider._active_span_processor._span_processors
-    telemetry = attach(provider)
-    assert telemetry.hold is not None
-    span = provider.get_tracer("t").start_span("root", attributes={semconv.SAMPLED: True})
-    span.end()
-    assert exporter.get_finished_spans() == ()
-    context = span.get_span_context()
-    telemetry.hold(Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES))
-    (out,) = exporter.get_finished_spans()
-    assert out.attributes is not None
-    assert out.attributes["gen_ai.evaluation.toxicity.score"] == 0.1
-    telemetry.close()
-    assert provider._active_span_processor._span_processors == before
 
 
 def test_a_provider_that_cannot_be_joined_gets_evaluation_spans() -> None:
