@@ -65,10 +65,13 @@ _CODINGS: dict[str, Any] = {"gzip": gzip.decompress, "deflate": zlib.decompress}
 
 @contextlib.contextmanager
 def http_server(
-    statuses: dict[str, int] | None = None, wait: threading.Event | None = None, tls: ssl.SSLContext | None = None
+    statuses: dict[str, int] | None = None,
+    wait: threading.Event | None = None,
+    tls: ssl.SSLContext | None = None,
+    answer: bytes = b"",
 ) -> Iterator[tuple[str, Received]]:
-    """A receiver over HTTP. `statuses` are its answers by the end of the path, 200 elsewhere; before each answer it
-    waits for the event."""
+    """A receiver over HTTP. `statuses` are its answers by the end of the path, 200 elsewhere, or `answer` is its whole
+    answer to everything; before each answer it waits for the event."""
     received = Received()
 
     class Handler(BaseHTTPRequestHandler):
@@ -78,6 +81,10 @@ def http_server(
             body = _CODINGS.get(self.headers.get("Content-Encoding", ""), bytes)(body)
             if wait is not None:
                 wait.wait(30)
+            if answer:
+                self.wfile.write(answer)
+                self.close_connection = True
+                return
             status = next((s for end, s in (statuses or {}).items() if self.path.endswith(end)), 200)
             if status == 200:
                 (received.logs if self.path.endswith("logs") else received.traces).MergeFromString(body)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import urllib.request
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,7 @@ from llama_index.core.instrumentation.dispatcher import instrument_tags
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import FunctionTool
 
-import ragtrace
-from tests.otlp.receivers import http_server
-from tests.otlp.test_otlp_wire import SECRET, fails, hide, quotes
+from tests.otlp.test_otlp_wire import SECRET, exported
 from tests.scenarios.function_model import ScriptedModel, calls
 
 
@@ -57,25 +56,9 @@ async def leak() -> None:
 
 
 @pytest.mark.server
-async def test_no_exported_byte_of_llama_index_holds_a_redacted_secret() -> None:
+def test_no_exported_byte_of_llama_index_holds_a_redacted_secret(tmp_path: Path) -> None:
     """A marked secret in any input, name, key or definition is in no byte that leaves once `redact` hides it."""
-    with http_server() as (endpoint, received):
-        runtime = ragtrace.init(
-            app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, capture_content="SPAN_AND_EVENT",
-            capture_tags=["tenant"], explanations=True, redact=hide, prometheus_port=0, frameworks=("llama_index",),
-            sample_per_second=0,
-        )  # fmt: skip
-        try:
-            await leak()
-            assert runtime.flush(20)
-            with urllib.request.urlopen(runtime.metrics_url or "") as page:
-                metrics = page.read()
-        finally:
-            runtime.close()
-    assert {"invoke_agent agent [hidden]", "execute_tool tool_[hidden]", "chat model [hidden] 3"} <= set(
-        received.spans()
-    )
-    assert b'model="model [hidden] 3"' in metrics
-    for exported in (received.traces.SerializeToString(), received.logs.SerializeToString(), metrics):
-        assert exported
-        assert SECRET.encode() not in exported
+    received, places = exported(lambda: asyncio.run(leak()), tmp_path, "llama_index")
+    names = {"invoke_agent agent [hidden]", "execute_tool tool_[hidden]", "chat model [hidden] 3"}
+    assert names <= set(received.spans())
+    assert b'model="model [hidden] 3"' in places["metrics"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
 from tests.otlp.receivers import Received, grpc_server, http_server, plain, slow_server
-from tests.ports import free_port
 from tests.waiting import until
 
 
@@ -159,31 +156,6 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
     assert len(received.records()) == 2
 
 
-@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_a_silent_endpoint_does_not_hold_the_end_up(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint that takes the connection and never answers: flush says no, close ends, nothing counts as sent."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen(8)
-        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        telemetry = set_up(app="a", env="b", endpoint=endpoint)
-        for _ in range(1_000):  # 32 batches: the SDK would try each for its own timeout
-            telemetry.tracer_provider.get_tracer("t").start_span("s").end()
-        ended = threading.Event()
-
-        def end() -> None:
-            assert not telemetry.flush(0.2)
-            telemetry.close(0.2)
-            ended.set()
-
-        threading.Thread(target=end, daemon=True).start()
-        assert ended.wait(20)
-    stats = telemetry.stats()
-    assert stats.spans is not None
-    assert stats.spans.exported == 0
-
-
 SLOW = {
     "HTTP, never": ("http", "http/protobuf", b""),
     "HTTP, the head byte by byte": ("http", "http/protobuf", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 10_000),
@@ -209,6 +181,7 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
         exporter = telemetry.span_exporter
         assert exporter is not None
         until(lambda: sum(exporter.stats().failed.values()) >= 600)
+        assert not telemetry.flush(0.2)
         assert exporter.stats().failed.keys() <= {"timeout", "rejected"}
         telemetry.close(0.2)
     stats = exporter.stats()
@@ -235,52 +208,15 @@ def test_what_a_collector_does_not_take_is_no_success(status: int, headers: str,
     """Spans that an endpoint sends elsewhere, or that a page answers, are rejected, and so are those that it refuses of
     a request; one that is busy for a minute was not available."""
     answer = f"HTTP/1.1 {status} No\r\n{headers}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-    class Answering(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.wfile.write(answer)
-            self.close_connection = True
-
-        def log_message(self, *args: Any) -> None:
-            """Silence."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        endpoint = f"http://127.0.0.1:{server.server_port}"
+    with http_server(answer=answer) as (endpoint, _):
         telemetry = set_up(app="a", env="b", endpoint=endpoint)
         for _ in range(10):
             telemetry.tracer_provider.get_tracer("t").start_span("s").end()
         telemetry.flush(10)
         telemetry.close(1)
-        server.shutdown()
     stats = telemetry.stats().spans
     assert stats is not None
     assert (stats.exported, stats.failed) == (10 - sum(failed.values()), failed)
-
-
-def test_header_names_may_be_written_as_people_write_them(
-    grpc_receiver: tuple[str, Received], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A header `Authorization` works over gRPC too, which takes names in small letters alone."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    endpoint, received = grpc_receiver
-    telemetry = set_up(app="a", env="b", endpoint=endpoint, headers={"Authorization": "Bearer x"})
-    telemetry.tracer_provider.get_tracer("t").start_span("s").end()
-    telemetry.close(10)
-    assert set(received.spans()) == {"s"}
-
-
-def test_a_file_beside_an_endpoint_gets_the_spans_too(http_receiver: tuple[str, Received], tmp_path: Path) -> None:
-    """Both were asked for, so both get them, with the scores on the root."""
-    endpoint, received = http_receiver
-    path = tmp_path / "spans.jsonl"
-    runtime = ragtrace.init(otlp_endpoint=endpoint, spans_file=str(path), evaluators=[half], workers=0)
-    ask("a question")
-    runtime.close(10)
-    written = [json.loads(line) for line in path.read_text().splitlines()]
-    assert {w["name"] for w in written} == set(received.spans())
-    assert sum("gen_ai.evaluation.half.score" in w["attributes"] for w in written) == 1
 
 
 def test_a_second_start_does_not_join_what_the_first_one_shut_down(http_receiver: tuple[str, Received]) -> None:
@@ -386,39 +322,50 @@ def leak_names() -> None:
     named(3, content="", tool_calls=[call]).with_config(run_name=SECRET).invoke(SECRET)
 
 
+def exported(leaks: Callable[[], None], folder: Path, framework: str) -> tuple[Received, dict[str, bytes]]:
+    """What is received, and all bytes that leave, of requests that hold the secret. None of them may hold it."""
+    spans, report = folder / "spans.jsonl", folder / "report.jsonl"
+    with http_server() as (endpoint, received):
+        runtime = ragtrace.init(
+            app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
+            report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan", "tenant"],
+            explanations=True, redact=hide, prometheus_port=0, frameworks=(framework,), sample_per_second=0,
+        )  # fmt: skip
+        try:
+            leaks()
+            assert runtime.flush(20)
+            with urllib.request.urlopen(runtime.metrics_url or "") as page:
+                metrics = page.read()
+        finally:
+            runtime.close()
+    places = {
+        "spans": received.traces.SerializeToString(), "events": received.logs.SerializeToString(),
+        "spans_file": spans.read_bytes(), "report_file": report.read_bytes(), "metrics": metrics,
+    }  # fmt: skip
+    for place, written in places.items():
+        assert written, place
+        assert SECRET.encode() not in written, place
+    return received, places
+
+
 @pytest.mark.parametrize("fail", [False, True])
-def test_no_exported_byte_holds_a_redacted_secret(
-    fail: bool, http_receiver: tuple[str, Received], tmp_path: Path
-) -> None:
-    """A marked secret in any input is in no byte of spans, events, files and metrics once `redact` hides it."""
-    endpoint, received = http_receiver
-    spans, report = tmp_path / "spans.jsonl", tmp_path / "report.jsonl"
-    port = free_port()
-    runtime = ragtrace.init(
-        app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
-        report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan"], explanations=True,
-        redact=hide, prometheus_port=port, frameworks=("langchain",), sample_per_second=0,
-    )  # fmt: skip
-    try:
+def test_no_exported_byte_holds_a_redacted_secret(fail: bool, tmp_path: Path) -> None:
+    """A marked secret in any input is in no byte of spans, events, files and metrics once `redact` hides it. A file and
+    an endpoint have the same spans, with their scores."""
+
+    def leaks() -> None:
         leak(fail)
         leak_names()
         told = {"category": SECRET, "comment": SECRET, "source": SECRET}
         assert ragtrace.feedback("ab" * 16, thumbs=-1, **told)  # type: ignore[arg-type]
         assert ragtrace.score("ab" * 16, "own", None, SECRET, SECRET)
-        assert runtime.flush(20)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
-            metrics = page.read()
-    finally:
-        runtime.close()
+
+    received, places = exported(leaks, tmp_path, "langchain")
     names = ("invoke_workflow run", "invoke_workflow workflow_name", "invoke_agent agent_name", "chat model")
     assert all(any(span.startswith(f"{name} [hidden]") for span in received.spans()) for name in names)
     if fail:
         (event,) = received.spans()["invoke_workflow run [hidden]"].events
         assert "inner [hidden]" in plain(event.attributes)["exception.stacktrace"]
-    exported = {
-        "spans": received.traces.SerializeToString(), "events": received.logs.SerializeToString(),
-        "spans_file": spans.read_bytes(), "report_file": report.read_bytes(), "metrics": metrics,
-    }  # fmt: skip
-    for place, exported_bytes in exported.items():
-        assert exported_bytes, place
-        assert SECRET.encode() not in exported_bytes, place
+    written = [json.loads(line) for line in places["spans_file"].splitlines()]
+    assert {each["name"] for each in written} == set(received.spans())
+    assert any("gen_ai.evaluation.quotes.score" in each["attributes"] for each in written)

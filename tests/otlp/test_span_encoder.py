@@ -55,6 +55,11 @@ def spans_of(*resources: Resource) -> list[ReadableSpan]:
     return list(exporter.get_finished_spans())
 
 
+def span_with(attributes: dict[str, Any], resource: Resource = Resource({})) -> ReadableSpan:  # noqa: B008
+    context = SpanContext(1, 2, is_remote=False)
+    return ReadableSpan("s", context=context, resource=resource, attributes=attributes, start_time=1, end_time=2)
+
+
 def test_the_message_is_the_one_of_the_sdk() -> None:
     """Spans with every kind of value, event, link, status, parent, scope and resource give the SDK's very bytes."""
     spans = spans_of(Resource({"service.name": "a"}), Resource({"service.name": "b"}, "https://schema.example/2"))
@@ -80,20 +85,15 @@ def test_numbers_of_what_was_dropped_are_those_of_the_sdk() -> None:
 
 def test_nested_values_are_those_of_the_sdk() -> None:
     """Mappings, lists of mappings and missing values, which newer SDKs allow as attributes, give the SDK's bytes."""
-    context = SpanContext(1, 2, is_remote=False)
     nested = {"map": {"a": {"b": 1}, "none": None}, "list": [{"a": True}, ["x", 2.5]], "missing": None}
-    spans = [
-        ReadableSpan("nested", context=context, resource=Resource({}), attributes=nested, start_time=1, end_time=2)
-    ]
+    spans = [span_with(nested)]
     assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
 
 
 def test_what_cannot_be_encoded_is_left_to_the_sdk(caplog: pytest.LogCaptureFixture) -> None:
     """A span leaves without a value that OTLP does not know, as with the SDK's encoder, which the log names."""
     caplog.set_level(logging.INFO, "ragtrace_otlp.span_encoder")
-    context = SpanContext(1, 2, is_remote=False)
-    odd = {"odd": object(), "text": "kept"}
-    spans = [ReadableSpan("odd", context=context, resource=Resource({}), attributes=odd, start_time=1, end_time=2)]
+    spans = [span_with({"odd": object(), "text": "kept"})]
     assert [a.key for a in message_of(spans).resource_spans[0].scope_spans[0].spans[0].attributes] == ["text"]
     assert "ragtrace: spans are encoded by OpenTelemetry's encoder" in caplog.messages
 
@@ -112,11 +112,7 @@ def test_bytes_of_recurring_attributes_are_bounded() -> None:
         attributes_field(b"\x4a", {f"key{i}": f"user {i}", "number": i})
     assert len(wire._attributes) <= wire._MAX_ENTRIES
     assert len(wire._names) <= wire._MAX_ENTRIES
-    context, resource = SpanContext(1, 2, is_remote=False), Resource({})
-    spans = [
-        ReadableSpan("s", context=context, resource=resource, attributes={"key": value}, start_time=1, end_time=2)
-        for value in (1, True, 1.0, "1", 0, False, 0.0)
-    ]
+    spans = [span_with({"key": value}) for value in (1, True, 1.0, "1", 0, False, 0.0)]
     assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
 
 
@@ -131,9 +127,6 @@ def test_exporters_of_opentelemetry_use_it(kind: Any) -> None:
 
 def test_an_integer_that_otlp_cannot_hold_is_a_text() -> None:
     """A seed of 64 bits costs its batch neither the attribute nor the encoder."""
-    provider, exporter = recording()
-    with provider.get_tracer("test").start_as_current_span("s") as span:
-        span.set_attributes({"seed": 2**63, "low": -(2**63)})
-    request = message_of(exporter.get_finished_spans())
+    request = message_of([span_with({"seed": 2**63, "low": -(2**63)})])
     values = {a.key: a.value for a in request.resource_spans[0].scope_spans[0].spans[0].attributes}
     assert (values["seed"].string_value, values["low"].int_value) == (str(2**63), -(2**63))
