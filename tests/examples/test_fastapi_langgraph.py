@@ -4,69 +4,51 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.applications.processes import WAIT, Application
 from tests.examples.example_folder import scored_spans, started, stored_request
-from tests.otlp.receivers import Received
 
 RIGHT = "How long is the warranty?"
 UNKNOWN = "What does a new milk jug cost?"
 
 
-@dataclass(frozen=True)
-class Chat:
-    """The running example, its folder, and what it sends over OTLP."""
-
-    application: Application
-    folder: Path
-    received: Received
-
-    def post(self, path: str, body: dict[str, str]) -> Any:
-        """An open response."""
-        url, headers = f"http://127.0.0.1:{self.application.port}/{path}", {"Content-Type": "application/json"}
-        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-        return urllib.request.urlopen(request, timeout=WAIT)
-
-    def ask(self, question: str, session: str) -> tuple[str, list[str]]:
-        """The trace id and the pieces of an answer."""
-        with self.post("ask", {"question": question, "session": session, "user": "ada"}) as response:
-            assert response.headers["Content-Type"].startswith("text/event-stream")
-            blocks = [block.split("\n") for block in response.read().decode().split("\n\n")[:-1]]
-        events = [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
-        assert (events[0][0], events[-1][0]) == ("trace", "end")
-        return events[0][1], [data for name, data in events if name == "piece"]
+def post(application: Application, path: str, body: dict[str, str]) -> Any:
+    """An open response."""
+    url, headers = f"http://127.0.0.1:{application.port}/{path}", {"Content-Type": "application/json"}
+    return urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=WAIT)
 
 
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Chat]:
+def ask(application: Application, question: str) -> tuple[str, list[str]]:
+    """The trace id and the pieces of an answer."""
+    with post(application, "ask", {"question": question, "session": "s-1", "user": "ada"}) as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        blocks = [block.split("\n") for block in response.read().decode().split("\n\n")[:-1]]
+    events = [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+    assert (events[0][0], events[-1][0]) == ("trace", "end")
+    return events[0][1], [data for name, data in events if name == "piece"]
+
+
+def test_answers_are_streamed_and_scores_and_thumbs_arrive(tmp_path: Path) -> None:
+    """Each answer comes in pieces; its request arrives with session, user and verdict, its thumb is in the store."""
     command = ("uvicorn", "--port", "{port}", "app:app")
     with started("fastapi_langgraph", tmp_path, command) as (folder, received, application):
         application.wait(lambda: "Coffee help" in application.get("/"))
-        yield Chat(application, folder, received)
-
-
-def test_answers_are_streamed_and_scores_and_thumbs_arrive(chat: Chat) -> None:
-    """Each answer comes in pieces; its request arrives with session, user and verdict, its thumb is in the store."""
-    right, pieces = chat.ask(RIGHT, "s-1")
-    assert len(pieces) > 5
-    assert "".join(pieces) == "The warranty covers parts and labour for 24 months from delivery."
-    wrong, pieces = chat.ask(UNKNOWN, "s-1")
-    assert "49 euros" in "".join(pieces)
-    with chat.post("feedback", {"trace_id": wrong, "thumbs": "down", "comment": "not in the shop"}) as response:
-        assert json.load(response) == {"taken": True}
-    chat.application.stop()
-
-    spans = scored_spans(chat.received, "groundedness")
-    assert spans.keys() == {right, wrong}, chat.application.tail()
+        right, pieces = ask(application, RIGHT)
+        assert len(pieces) > 5
+        assert "".join(pieces) == "The warranty covers parts and labour for 24 months from delivery."
+        wrong, pieces = ask(application, UNKNOWN)
+        assert "49 euros" in "".join(pieces)
+        thumb = {"trace_id": wrong, "thumbs": "down", "comment": "not in the shop"}
+        with post(application, "feedback", thumb) as response:
+            assert json.load(response) == {"taken": True}
+        application.stop()
+    spans = scored_spans(received, "groundedness")
+    assert spans.keys() == {right, wrong}, application.tail()
     assert {(span["gen_ai.conversation.id"], span["user.id"]) for span in spans.values()} == {("s-1", "ada")}
     verdicts = {trace: span["gen_ai.evaluation.groundedness.label"] for trace, span in spans.items()}
     assert verdicts == {right: "pass", wrong: "fail"}
-    stored = stored_request(chat.folder / "chatlogs.db", wrong)
+    stored = stored_request(folder / "chatlogs.db", wrong)
     assert (stored.trace.query, stored.thumbs) == (UNKNOWN, -1)
     assert [document.metadata["source"] for document in stored.trace.documents]
