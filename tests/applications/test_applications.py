@@ -53,35 +53,33 @@ def events(text: str) -> str:
     return "".join(event.removeprefix("data: ") for event in text.split("\n\n"))
 
 
-@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
-def test_fastapi_with_server_sent_events(framework: str, tmp_path: Path, receiver: tuple[str, Received]) -> None:
-    """Of 200 streamed answers, 20 at once, each is one request with its own question, documents, session and user."""
-    endpoint, received = receiver
-    command = ("uvicorn", "--port", "{port}", "--log-level", "warning", "fastapi_application:app")
-    with running(tmp_path, endpoint, command, FRAMEWORK=framework) as application:
-        application.wait(lambda: bool(application.get("/openapi.json")))
-        ask_all(range(200), lambda number: events(application.get(path("ask", number))), 20)
-        check(application, received, 200)
+UVICORN = ("uvicorn", "--port", "{port}", "--log-level", "warning")
+GUNICORN = ("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "4")
+ASYNC_VIEWS, VIEWS = ("ask",), ("ask", "ask_async")
 
 
 @pytest.mark.parametrize(
-    ("framework", "command"),
+    ("framework", "command", "views", "count"),
     [
-        ("llama_index", ("uvicorn", "--port", "{port}", "--log-level", "warning", "django_application:asgi")),
-        ("langchain", ("gunicorn", "--bind", "127.0.0.1:{port}", "--threads", "4", "django_application:wsgi")),
+        ("langchain", (*UVICORN, "fastapi_application:app"), ASYNC_VIEWS, 200),
+        ("llama_index", (*UVICORN, "fastapi_application:app"), ASYNC_VIEWS, 200),
+        ("llama_index", (*UVICORN, "django_application:asgi"), VIEWS, 20),
+        ("langchain", (*GUNICORN, "django_application:wsgi"), VIEWS, 20),
     ],
-    ids=["asgi", "wsgi"],
+    ids=["fastapi-langchain", "fastapi-llama_index", "django-asgi", "django-wsgi"],
 )
-def test_django_with_sync_and_async_views(
-    command: tuple[str, ...], framework: str, tmp_path: Path, receiver: tuple[str, Received]
-) -> None:
-    """Views in threads and on the event loop, under ASGI and WSGI: each answer is one request."""
+def test_servers(  # noqa: PLR0917 fixtures
+    framework: str, command: tuple[str, ...], views: tuple[str, ...], count: int, tmp_path: Path,
+    receiver: tuple[str, Received],
+) -> None:  # fmt: skip
+    """Each answer of FastAPI, streamed as server-sent events, and of Django, in threads and on the event loop, under
+    ASGI and WSGI, is one request with its own question, documents, session and user, many at once."""
     endpoint, received = receiver
     with running(tmp_path, endpoint, command, FRAMEWORK=framework) as application:
-        views = ("ask", "ask_async")
-        application.wait(lambda: application.get(path("ask", 0)) == expected(0).answer)
-        ask_all(range(1, 20), lambda number: application.get(path(views[number % 2], number)), 5)
-        check(application, received, 20)
+        application.wait(lambda: events(application.get(path(views[0], 0))) == expected(0).answer)
+        ask = lambda number: events(application.get(path(views[number % len(views)], number)))  # noqa: E731
+        ask_all(range(1, count), ask, 20)
+        check(application, received, count)
 
 
 @pytest.mark.parametrize(
