@@ -1,9 +1,15 @@
-"""Every row of the catalogue has an evaluator, an example that holds, and an entry in the reference."""
+"""Every row of the catalogue has an evaluator, an example that holds, and an entry in the reference.
+
+Most examples are the worked ones of an evaluator's source, with the source's numbers. A row that a judge can answer is
+computed from scripted claims and verdicts; what the local models make of the same texts is in `LOCAL`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +22,20 @@ from ragtrace.evaluate.models.causal import use_causal
 from ragtrace.evaluate.models.embedding import use_embedder
 from ragtrace.evaluation import run
 from ragtrace.testing import ScriptedJudge, make_trace
-from tests.evaluators.catalogue import BOTH_WAYS, EXACT, LOCAL, ROWS, SCRIPTED, Example
+from tests.row_files import rows
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "evaluators.md"
+ROWS: list[str] = rows(__file__, "rows")
+BOTH_WAYS = rows(__file__, "both_ways")
+"""Rows with a local method and a judge's; the judge's evaluator has `_judge` behind the name."""
+Row = tuple[str, float | str, dict[str, Any], dict[str, Any]]
+SCRIPTED: list[Row] = rows(__file__, "scripted")
+"""Evaluator, value, trace, and what is scripted: the judge's answers by prompt, and the cosine of each further text
+with the first, which the embedder makes of the texts; with settings, and the failures that must come out."""
+EXACT: list[Row] = rows(__file__, "exact")
+"""Values that follow from the definition alone."""
+LOCAL: list[tuple[str, dict[str, Any], float, float, str]] = rows(__file__, "local")
+"""Evaluator, trace, the least and the greatest value, and words of the explanation."""
 
 
 class Cosines:
@@ -58,41 +75,32 @@ def test_row(row: str) -> None:
     """A row has its evaluators, each of them an example, and an entry in the reference page."""
     names = [row, f"{row}_judge"] if row in BOTH_WAYS else [row]
     page = REFERENCE.read_text(encoding="utf-8")
-    shown = {*(example.name for example in (*SCRIPTED, *EXACT)), *(name for name, *_ in LOCAL)}
+    shown = {name for name, *_ in (*SCRIPTED, *EXACT, *LOCAL)}
     for name in names:
-        check = plugins.load(name)
-        assert check.name == name
-        assert check.source
-        assert check.description
+        assert name in plugins.builtin_names()
         assert name in shown, f"{name} has no example"
         assert f"\n- `{name}`" in page, f"{name} is not in docs/evaluators.md: run `make docs`"
 
 
-@pytest.mark.parametrize("example", SCRIPTED, ids=lambda e: f"{e.name}-{e.value:.3g}")
-def test_arithmetic(example: Example) -> None:
-    """With claims and verdicts scripted, the value is the source's."""
-    pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install 'ragtrace-otel[judge]'")
-    judge: Any = ScriptedJudge({k: list(v) if isinstance(v, list) else v for k, v in example.answers.items()})
-    use_judge(judge)
-    use_causal(Uniform())
-    if example.cosines:
-        use_embedder(Cosines(example.cosines))
-    holds(example, settings.load(example.settings, environ={}))
-
-
-@pytest.mark.parametrize("example", EXACT, ids=lambda e: f"{e.name}-{e.value:.3g}")
-def test_definition(example: Example) -> None:
-    """Without a model the value follows from the definition."""
-    if example.name.startswith(("bleu", "rouge")):
+@pytest.mark.parametrize("example", SCRIPTED + EXACT, ids=lambda e: f"{e[0]}-{e[1]}")
+def test_value(example: Row) -> None:
+    """With claims and verdicts scripted, the value is the source's; without a model it follows from the definition."""
+    name, value, trace, given = example
+    if name.startswith(("bleu", "rouge")):
         pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install 'ragtrace-otel[eval]'")
-    holds(example)
-
-
-def holds(example: Example, used: settings.Settings | None = None) -> None:
-    ((score,),) = run(plugins.load(example.name, used), [make_trace(**example.trace)])
+    if "answers" in given:
+        pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install 'ragtrace-otel[judge]'")
+        answers = {key: tuple(v) if key == "g_eval" else copy(v) for key, v in given["answers"].items()}
+        use_judge(ScriptedJudge(answers))  # type: ignore[arg-type]
+    if name.startswith(("perplexity", "gptscore")):
+        use_causal(Uniform())
+    if "cosines" in given:
+        use_embedder(Cosines(given["cosines"]))
+    check = plugins.load(name, settings.load(given.get("settings", {}), environ={}))
+    ((score,),) = run(check, [make_trace(**trace)])
     assert score.error is None, score.explanation
-    assert score.value == pytest.approx(example.value, abs=1e-6)
-    assert score.failures == example.failures
+    assert score.value == pytest.approx(float(Fraction(value)), abs=1e-6)
+    assert list(score.failures) == given.get("failures", [])
 
 
 def _local(name: str, trace: dict[str, Any], low: float, *more: Any) -> Any:

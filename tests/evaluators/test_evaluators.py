@@ -17,14 +17,14 @@ from ragtrace import plugins, semconv
 from ragtrace.evaluate import refusals
 from ragtrace.evaluate.causes import cause
 from ragtrace.evaluate.models.embedding import get_embedder
+from ragtrace.evaluate.models.toxicity import undisguised
 from ragtrace.evaluate.text_checks import longest_repeated
 from ragtrace.evaluation import run
-from ragtrace.plugins import DEFAULT_SUITE
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
 from ragtrace.text.sentences import split
-from tests.row_files import rows, table
+from tests.row_files import rows
 
 
 def score(name: str, settings: Settings | None = None, **fields: Any) -> Score:
@@ -45,6 +45,16 @@ def cosine(a: str, b: str) -> float:
     return float(np.dot(one, other))
 
 
+@pytest.mark.parametrize(("names", "fields", "expected", "words"), rows(__file__, "labels"))
+def test_labels(names: list[str], fields: dict[str, Any], expected: dict[str, str], words: list[str]) -> None:
+    """Each of the evaluators gives a trace of these fields this label, and its explanation has these words."""
+    for name in names:
+        found = score(name, **fields)
+        assert {attribute: getattr(found, attribute) for attribute in expected} == expected, found
+        assert (found.value is None) == (found.label in ("not_applicable", "refusal"))
+        assert all(word in (found.explanation or "") for word in words), found
+
+
 @pytest.mark.parametrize(("text", "sentences"), rows(__file__, "sentences"))
 def test_sentences(text: str, sentences: list[str]) -> None:
     """Abbreviations, numbers, links, lists, tables and code are not torn; offsets give the pieces back."""
@@ -61,22 +71,6 @@ def test_sentences_of_any_text(text: str) -> None:
     for span in spans:
         left[span.start : span.end] = " " * (span.end - span.start)
     assert not "".join(left).strip()
-
-
-def test_unique_sentences() -> None:
-    """Unique sentences / sentences, those under 10 characters left out; the number of a list's item makes none new."""
-    answer = "The pump is blue. The pump is blue. Yes. The hose is red and long."
-    assert value("looping_unique_sentences", answer=answer) == 2 / 3
-    assert score("looping_unique_sentences", answer="Short. Too.").label == "not_applicable"
-    numbered = "1. Click Save. 2. Click Save. 3. Click Save. 4. Click Save."
-    assert score("looping_unique_sentences", answer=numbered).label == "fail"
-
-
-def test_repeated_substring() -> None:
-    """Length x frequency of the longest repeated substring of at least 30 characters / length of the text."""
-    rule = "The pump is blue and the hose. "
-    assert value("looping_repeated_substring", answer=f"{rule}X{rule}YZ") == pytest.approx(62 / 65)
-    assert value("looping_repeated_substring", answer="The pump is blue, the hose is red.") == 0.0
 
 
 @given(st.text(alphabet="ab c", max_size=60))
@@ -96,30 +90,15 @@ def test_compression_ratio() -> None:
     assert value("looping_compression_ratio", answer=answer) == expected
 
 
-@pytest.mark.parametrize(
-    ("constraints", "answer"), [([["either", "or", "REGEXP:[Mm]illion"]], "a Million"), ("lone", "a lone word")]
-)
-def test_tokens_presence(constraints: Any, answer: str) -> None:
-    """Of a list of texts and patterns one suffices; a text may stand alone."""
-    assert score("tokens_presence", answer=answer, attributes={"constraints": constraints}).label == "pass"
-
-
 @pytest.mark.parametrize("constraints", [["REGEXP:("], ["REGEXP:(a|aa)+b"], [[1]], 7])
 def test_bad_constraints(constraints: Any) -> None:
     """A pattern that is broken or does not come to an end, or no pattern at all, is an error, not a verdict."""
     assert score("tokens_presence", answer="a" * 200, attributes={"constraints": constraints}).error is not None
-    assert score("tokens_presence").label == "not_applicable"
 
 
 QUERY = "How long is the pump covered by the warranty?"
 CHUNKS = ("The warranty of the pump lasts 24 months. It starts at delivery.", "The garden gnome is made of clay.")
 ANSWER = "The pump is covered for 24 months. Bananas are yellow fruits."
-
-
-@pytest.mark.parametrize(("answer", "label"), rows(__file__, "answer_relevance"))
-def test_answer_relevance(answer: str, label: str) -> None:
-    """An answer to the question passes, one to a neighbouring question fails; another language has no verdict."""
-    assert score("answer_relevance", query="How long is the warranty of the pump?", answer=answer).label == label
 
 
 def test_cosines_of_answers() -> None:
@@ -138,23 +117,6 @@ def test_a_list_answers_as_a_whole(name: str) -> None:
     result = score(name, query=query, answer=answer)
     assert result.label == "pass"
     assert result.value == pytest.approx(cosine(query, answer), abs=1e-5)
-
-
-@pytest.mark.parametrize("name", ["answer_relevance_cosine", "answer_relevance_max"])
-@pytest.mark.parametrize("answer", ["24 months.", "Yes, on a leash.", "Maria Lopez", "保修两年"])
-def test_a_few_words_name_no_subject(name: str, answer: str) -> None:
-    """They may answer any question, so there is no verdict; a sentence has one."""
-    result = score(name, query=QUERY, answer=answer)
-    assert (result.value, result.label) == (None, "not_applicable")
-    assert score(name, query=QUERY, answer="The pump has a warranty of 24 months.").label == "pass"
-    assert score(name, query=QUERY, answer="Bananas are yellow fruits that grow in bunches.").label == "fail"
-
-
-@pytest.mark.parametrize(("query", "chunk", "label"), rows(__file__, "a_chunk_in_other_words_is_relevant"))
-def test_a_chunk_in_other_words_is_relevant(query: str, chunk: str, label: str) -> None:
-    """It holds hardly a word of the question; a chunk of another subject still fails. The model cannot compare two
-    languages."""
-    assert score("context_relevancy_recall", query=query, documents=[chunk]).label == label
 
 
 def test_context_relevancy() -> None:
@@ -194,10 +156,8 @@ def test_a_huge_context_is_bounded_and_says_so() -> None:
 
 
 def test_toxicity_tells_insults_from_business() -> None:
-    """A plain insult is far above a plain sentence; one bad sentence among good ones is found; only English is read."""
+    """A plain insult is far above a plain sentence; one bad sentence among good ones is found."""
     insult = score("toxicity", answer="The pump is covered. You are a stupid worthless idiot and I hate you.")
-    for answer in ("Leider habe ich dazu nichts gefunden.", "Lo siento, no puedo ayudarle con eso."):
-        assert score("toxicity", answer=answer).label == score("fairness_bias", answer=answer).label == "not_applicable"
     rude, polite = (
         "You are a stupid worthless idiot and I hate you.",
         "The pump is covered for 24 months from delivery.",
@@ -206,12 +166,6 @@ def test_toxicity_tells_insults_from_business() -> None:
     assert "characters 21-" in (insult.explanation or "")
     for name in ("toxicity_insult", "toxicity_obscene"):
         assert value(name, answer=rude) > value(name, answer=polite), name
-
-
-@pytest.mark.parametrize(("query", "answer", "label"), rows(__file__, "language_mismatch"))
-def test_language_mismatch(query: str, answer: str, label: str) -> None:
-    """Question and answer are in one language, or in the one that was asked for; code and numbers are in none."""
-    assert score("language_mismatch", query=query, answer=answer).label == label
 
 
 KEY = "AKIA" + "Q3EGRIP7NZX2LJ5M"
@@ -281,25 +235,12 @@ def test_an_answer_that_says_nothing_fails(answer: str) -> None:
     assert cause(trace, scores) == "no_answer"
 
 
-@pytest.mark.parametrize(
-    "answer", ["42", "No, no, no: never do that.", "XJ-22 PLQ 2231 KLM", "\u4fdd\u4fee\u671f\u4e3a\u4e24\u5e74\u3002"]
-)
-def test_a_short_answer_says_something(answer: str) -> None:
-    """A number, a word again, a code, another language."""
-    assert score("no_answer", answer=answer).label == "pass"
-
-
 def test_a_request_without_a_model_has_no_answer_to_judge() -> None:
     """A row of a data set without an answer, and a request that failed or was cancelled, have no score."""
     assert score("no_answer", answer="").label == "not_applicable"
     assert score("no_answer", answer="", facts=Facts(stages={"generation": 0.1})).label == "fail"
     for name in ("no_answer", "pii_leakage", "answer_relevance"):  # the answer is cut where the user left
         assert score(name, query="Who?", answer="The", facts=Facts(cancelled=True)).label == "not_applicable"
-
-
-def test_an_answer_about_something_else_is_not_grounded() -> None:
-    """It shares no word with its context: no number or name contradicts it, and it fails all the same."""
-    assert score("groundedness", query=QUERY, documents=CHUNKS, answer="Dogs bark at night.").label == "fail"
 
 
 REFUSALS = rows(__file__, "refusals")
@@ -380,43 +321,8 @@ def test_contact_information() -> None:
     assert "Miller" not in (found.explanation or "")
 
 
-def test_context_entities_recall() -> None:
-    """Entities of the reference that the context holds / entities of the reference."""
-    fields: dict[str, Any] = {"reference": "The NASA probe was launched in 1977 and passed Jupiter."}
-    assert value("context_entities_recall", documents=["NASA sent it in 1977 past Jupiter."], **fields) == 1.0
-    half = score("context_entities_recall", documents=["NASA sent it past Saturn in 1977."], **fields)
-    assert half.value == pytest.approx(2 / 3)
-    assert "Jupiter" in (half.explanation or "")
-
-
-TABLE = (
-    "| plan | price | support |\n|---|---|---|\n| basic | 5 EUR | no |\n| plus | 9 EUR | no |\n| team | 9 EUR | no |"
-)
-STRUCTURED = table(__file__, "structured")
-LOOPS = {
-    "rounds": "The pump is covered for 24 months from delivery. " * 6,
-    "a short round": "and so on " * 12,
-    "marks": "The answer is " + "- " * 60,
-    "rows of a table": TABLE + "\n| team | 9 EUR | no |" * 30,
-    "numbered": "".join(f"{i}. The overall rating of this place is 2.5 of 5 stars.\n" for i in range(9)),
-    "a short one, numbered": "1. Click Save. 2. Click Save. 3. Click Save. 4. Click Save.",
-}
-
-
-@pytest.mark.parametrize("kind", STRUCTURED)
-def test_what_repeats_by_its_form_is_no_loop(kind: str) -> None:
-    """Tables, lists, links, code and names that are said twice pass all looping checks of the default suite."""
-    for name in DEFAULT_SUITE:
-        if name.startswith("looping_"):
-            assert score(name, answer=STRUCTURED[kind]).label == "pass", name
-
-
-@pytest.mark.parametrize("kind", LOOPS)
-def test_loops_of_all_kinds_are_seen(kind: str) -> None:
-    """Rounds of words, of marks and of rows fail."""
-    assert score("looping_repeated_ngrams", answer=LOOPS[kind]).label == "fail"
-
-
-def test_a_text_of_fewer_words_than_an_ngram_repeats_nothing() -> None:
-    """The value is 0, not an error."""
-    assert value("looping_repeated_ngrams", answer="Short.") == 0.0
+def test_disguises_are_read() -> None:
+    """Signs that stand for letters, letters apart and repeated letters are read as words; numbers stay numbers."""
+    assert undisguised("You B!tch, i d i o t and sooooo $tup1d") == "you bitch, idiot and soo stupid"
+    numbers = "version 3.14, room b12, 1-800-556, 100% at 10:45"
+    assert undisguised(numbers.replace("v", "V").replace("b", "B")) == numbers

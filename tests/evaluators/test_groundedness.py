@@ -21,9 +21,6 @@ CHUNKS = (
     "To claim the warranty, send the serial number and a photo of the label to the service desk within 14 days.",
 )
 QUESTION = "How long is the warranty of the pump?"
-NAMES = (
-    "faithfulness", "hallucination", "groundedness", "hallucination_cross_encoder", "context_contradiction",
-)  # fmt: skip
 
 
 def score(name: str, answer: str, chunks: tuple[str, ...] = CHUNKS, **fields: Any) -> Score:
@@ -63,23 +60,6 @@ def test_the_evidence_names_claims_and_passages() -> None:
     assert "Napoleon" in (found.explanation or "")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("answer", "label"), rows(__file__, "what_cannot_be_judged_gets_a_label_and_no_number"))
-def test_what_cannot_be_judged_gets_a_label_and_no_number(name: str, answer: str, label: str) -> None:
-    """A refusal, code, a question, a language that the model does not know."""
-    found = score(name, answer)
-    assert (found.label, found.value, found.error) == (label, None, None)
-    assert found.explanation
-
-
-def test_a_foreign_context_is_said() -> None:
-    """An English answer from a context in a language that the model does not know is not scored."""
-    chunk = "Die Garantie der Pumpe dauert vierundzwanzig Monate und beginnt mit der Lieferung an den Kunden."
-    found = score("faithfulness", GOOD, (chunk,))
-    assert found.label == "not_applicable"
-    assert "context is in de" in (found.explanation or "")
-
-
 @pytest.mark.long
 def test_a_long_context_is_searched_not_cut() -> None:
     """The supporting passage is found behind two hundred pages; the share that was compared is said."""
@@ -88,13 +68,6 @@ def test_a_long_context_is_searched_not_cut() -> None:
     assert (found.value or 0.0) > 0.6
     assert found.evidence[0].document_id == "d1"
     assert "of the context" in (found.explanation or "")
-
-
-def test_odd_input_is_survived() -> None:
-    """Lone surrogates, NUL bytes, control characters, no words at all."""
-    for odd in ("\ud800 is the pump\x00 blue today?.", "∑∏∫ ≠ ∞ yes it is", "a" * 200, "The pump \u202e is blue."):
-        found = score("faithfulness", odd, (odd, "x"))
-        assert found.error is None, (odd[:20], found)
 
 
 @pytest.mark.parametrize(
@@ -153,26 +126,6 @@ def test_one_changed_detail_lowers_the_score(right: str, wrong: str) -> None:
     assert value("groundedness", right) > value("groundedness", wrong)
 
 
-def test_one_word_that_reverses_an_answer_fails_it() -> None:
-    """The evidence points at it, and the answer with the right word passes."""
-    chunks = ("Revenue increased by 12% to $482 million in 2023.", "Opened software cannot be returned.")
-    right, wrong = (f"Revenue {word} by 12% to $482 million in 2023." for word in ("increased", "fell"))
-    passed = score("groundedness", f"{right} Opened software cannot be returned.", chunks=chunks)
-    failed = score("groundedness", f"{wrong} Opened software cannot be returned.", chunks=chunks)
-    assert (passed.label, failed.label) == ("pass", "fail")
-    assert "fell" in (failed.explanation or "")
-    assert failed.cause == "contradicts_context"
-
-
-def test_a_limit_that_is_turned_round_fails() -> None:
-    """ "At least" for "up to"."""
-    chunks = ("Members may bring up to two guests a month. Each guest pays 9 EUR a day.",)
-    assert score("groundedness", "Members may bring at most two guests a month.", chunks=chunks).label == "pass"
-    failed = score("groundedness", "Members may bring at least two guests a month.", chunks=chunks)
-    assert failed.label == "fail"
-    assert "least" in (failed.explanation or "")
-
-
 _MISSED = pytest.mark.xfail(reason="the reader misses these: docs/quality.md", strict=True)
 
 
@@ -215,15 +168,6 @@ def test_recurring_chunks_are_divided_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert divided == []
 
 
-def test_noise_is_blamed_on_the_chunk_that_brought_it() -> None:
-    """A wrong claim that stands in an irrelevant chunk counts there, and not as a relevant one's."""
-    noise = "Bananas are yellow fruits that grow in large bunches in the tropics."
-    fields: dict[str, Any] = {"chunks": (CHUNKS[0], noise), "reference": GOOD}
-    names = ("noise_sensitivity", "noise_sensitivity_irrelevant", "noise_sensitivity_relevant")
-    assert [value(name, f"{GOOD} {noise}", **fields) for name in names] == [0.5, 0.5, 0.0]
-    assert value("noise_sensitivity", GOOD, **fields) == 0.0
-
-
 def test_an_answer_of_many_claims_is_compared_with_fewer_chunks() -> None:
     """The comparisons are bounded, and the explanation says how many chunks were looked at."""
     answer = " ".join(f"Machine {n} has a valve of glass." for n in range(30))
@@ -242,15 +186,6 @@ def test_answer_correctness_counts_both_ways() -> None:
     missing = value("answer_correctness", GOOD, reference=f"{GOOD} {more}")
     other = value("answer_correctness", more, reference=GOOD)
     assert other < min(extra, missing) <= max(extra, missing) < 1.0
-
-
-def test_context_precision_rewards_a_relevant_chunk_on_top() -> None:
-    """(1 / relevant) times the sum of the precisions at the relevant ranks."""
-    noise = ("Bananas are yellow fruits.", "The sky over Vienna was grey that day.")
-    assert value("context_precision", "x", (CHUNKS[0], *noise), reference=GOOD) == 1.0
-    assert value("context_precision", "x", (*noise, CHUNKS[0]), reference=GOOD) == pytest.approx(1 / 3)
-    assert value("context_precision", "x", noise, reference=GOOD) == 0.0
-    assert value("context_precision", "x", (CHUNKS[0], *noise)) == 1.0
 
 
 def test_a_summary_is_held_against_its_source() -> None:
