@@ -25,48 +25,17 @@ from ragtrace.evaluate.judge.replies import UnreadableError, read
 from ragtrace.evaluation import run
 from ragtrace.testing import Clock, make_trace
 from tests.judge import server as s
-from tests.row_files import rows
+from tests.row_files import rows, table
 
-
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-VERDICT = _object(verdict={"type": "boolean"})
-NUMBERS = _object(relevant={"type": "array", "items": {"type": "integer"}})
-REASONED = _object(answer_fails={"type": "boolean"}, reason={"type": "string"})
-_CLAIM = {
-    "type": "object",
-    "properties": {"claim": {"type": "string"}, "verdict": {"type": "string", "enum": ["good", "bad"]}},
-    "required": ["claim", "verdict"],
-}
-LIST = _object(claims={"type": "array", "items": _CLAIM})
-ONE = {"claims": [{"claim": "a", "verdict": "good"}]}
+SCHEMAS = table(__file__, "schemas")
+VERDICT = SCHEMAS["VERDICT"]
 PROMPT = Prompt("p", "1", "Is it?\n\n{answer}", VERDICT)
 
 
-@pytest.mark.parametrize("text", rows(__file__, "what_is_meant_is_read"))
-def test_what_is_meant_is_read(text: str) -> None:
-    """Fences, prose, faults of form, a bare array, thoughts, wrappers, extra fields, and names in another case."""
-    assert read(text, LIST) == ONE
-
-
-YES = rows(__file__, "a_verdict_is_read")
-NO = ["No. There is no error.", "**No** because it is not", "false\n", "No - it is wrong", "No, no."]
-ARRAYS = ["[1, 2]", "Relevant: [1, 2].", "```\n[1, 2]\n```", '{"relevant": ["[1]", "#2."]}', "<answer>[1,2]</answer>"]
-
-
-@pytest.mark.parametrize(
-    ("text", "schema", "value"),
-    [
-        *((text, VERDICT, {"verdict": True}) for text in YES),
-        *((text, VERDICT, {"verdict": False}) for text in NO),
-        *((text, NUMBERS, {"relevant": [1, 2]}) for text in ARRAYS),
-    ],
-)
-def test_a_verdict_is_read(text: str, schema: dict[str, Any], value: dict[str, Any]) -> None:
-    """Where one verdict is asked for, a bare yes or no, whatever the prose behind it; an array, where numbers are."""
-    assert read(text, schema) == value
+@pytest.mark.parametrize(("text", "schema", "value"), rows(__file__, "read"))
+def test_what_is_meant_is_read(text: str, schema: str, value: dict[str, Any]) -> None:
+    """Whatever stands around it, and however it is written."""
+    assert read(text, SCHEMAS[schema]) == value
 
 
 DRAFT = '{"verdict": true}'
@@ -77,36 +46,17 @@ _VERDICTS = '{"verdict": ' * 60_000
 @pytest.mark.parametrize(
     ("text", "schema"),
     [
-        *((text, LIST) for text in rows(__file__, "no_list")),
-        *((text, NUMBERS) for text in rows(__file__, "a_number_in_brackets_inside_a_sentence_is_no_list")),
+        *rows(__file__, "unreadable"),
         # Thousands of brackets are a parse failure, whose price is in its score, and no other error.
-        (_VERDICTS + "true" + "}" * 60_000, VERDICT),
-        (_VERDICTS.replace('"', "'") + "True" + "}" * 60_000, VERDICT),
-        ('{"verdict": ' + "[" * 60_000 + "]" * 60_000 + "}", VERDICT),
-        # A form that is copied, a change of mind and a "no" before a noun are asked about again.
-        *((text, VERDICT) for text in rows(__file__, "a_word_with_its_opposite_or_in_prose_is_no_verdict")),
-        *((text, VERDICT) for text in rows(__file__, "a_correction_a_quotation_two_values_or_an_end_is_no_verdict")),
+        (_VERDICTS + "true" + "}" * 60_000, "VERDICT"),
+        (_VERDICTS.replace('"', "'") + "True" + "}" * 60_000, "VERDICT"),
+        ('{"verdict": ' + "[" * 60_000 + "]" * 60_000 + "}", "VERDICT"),
     ],
 )
-def test_what_is_not_there_is_not_invented(text: str, schema: dict[str, Any]) -> None:
+def test_what_is_not_there_is_not_invented(text: str, schema: str) -> None:
     """Nothing is completed, defaulted or guessed."""
     with pytest.raises(UnreadableError):
-        read(text, schema)
-
-
-@pytest.mark.parametrize(
-    ("remark", "reason"), [("null", ""), ('["a"]', '["a"]'), ("{}", "{}"), ("3", "3"), ('"b"', "b")]
-)
-def test_the_remark_may_have_any_form(remark: str, reason: str) -> None:
-    """A verdict is not lost over its reason; its name may be written in another way."""
-    assert read(f'{{"answerFails": false, "reason": {remark}}}', REASONED) == {"answer_fails": False, "reason": reason}
-
-
-@pytest.mark.parametrize("text", rows(__file__, "the_last_object_after_the_reasoning_counts"))
-def test_the_last_object_after_the_reasoning_counts(text: str) -> None:
-    """What is in the reasoning is no verdict; an object that is repeated is one; a citation is none."""
-    reason = {"reason": {"type": "string"}}
-    assert read(text, {**VERDICT, "properties": VERDICT["properties"] | reason})["verdict"] is False
+        read(text, SCHEMAS[schema])
 
 
 def test_an_object_that_the_judged_texts_hold_is_a_quotation() -> None:
@@ -374,9 +324,6 @@ def test_money_that_may_be_gone_counts_as_spent(
             judge.ask(PROMPT, {"answer": "x"})
     assert (judge.store.spent("hour") > 0) is kept
     assert caught.value.usage.cost == pytest.approx(judge.store.spent("hour"))
-
-
-_FREE = {"model_prices": ["llama3=0/0", "nobody/llama3=0/0"]}
 
 
 @pytest.mark.parametrize(("options", "words"), rows(__file__, "what_is_missing_is_said"))
