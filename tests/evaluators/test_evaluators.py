@@ -191,36 +191,11 @@ def test_leaks_are_told_apart_and_never_quoted(name: str) -> None:
         assert thing not in (found.explanation or "")
 
 
-RELEVANT = Score("context_relevancy_recall", 0.8, "pass")
-IRRELEVANT = Score("context_relevancy_recall", 0.1, "fail")
-GROUNDED, UNGROUNDED = Score("groundedness", 0.9), Score("groundedness", 0.2, cause="unsupported")
-
-
-@pytest.mark.parametrize(
-    ("fields", "scores", "expected"),
-    [
-        ({}, (Score("pii_leakage", 0.0, cause="leak_by_model"), UNGROUNDED), "leak_by_model"),
-        ({}, (Score("pii_leakage", 0.0, cause="leak_from_context"),), "leak_from_context"),
-        ({"facts": Facts(finish_reason="length")}, (UNGROUNDED,), "truncated"),
-        ({"attributes": {"finish_reason": "length"}}, (UNGROUNDED,), "unsupported"),
-        ({"answer": "I do not know, sorry."}, (RELEVANT,), "wrong_refusal"),
-        ({"answer": "I could not find this in the documents."}, (IRRELEVANT,), "right_refusal"),
-        ({"documents": (), "facts": Facts(retrievals=1)}, (Score("toxicity", 0.1),), "nothing_retrieved"),
-        ({"documents": ()}, (Score("toxicity", 0.1),), "none"),
-        ({"documents": ()}, (Score("g", 0.0, "fail", cause="answered_without_context"),), "answered_without_context"),
-        ({}, (UNGROUNDED, IRRELEVANT), "irrelevant_context"),
-        ({}, (UNGROUNDED, RELEVANT), "unsupported"),
-        ({}, (GROUNDED, RELEVANT), "none"),
-        ({}, (Score("groundedness", 0.9, "pass"), IRRELEVANT), None),
-        ({}, (IRRELEVANT,), "irrelevant_context"),
-        ({}, (GROUNDED, RELEVANT, Score("toxicity", 0.9, "fail")), None),
-        ({}, (), None),
-        ({}, (Score("toxicity", error="timeout"),), None),
-    ],
-)
-def test_cause(fields: dict[str, Any], scores: tuple[Score, ...], expected: str | None) -> None:
+@pytest.mark.parametrize(("fields", "scores", "expected"), rows(__file__, "causes"))
+def test_cause(fields: dict[str, Any], scores: list[dict[str, Any]], expected: str | None) -> None:
     """The first cause that holds, in the documented order."""
-    assert cause(make_trace(**fields), scores) == expected
+    facts = {"facts": Facts(**fields["facts"])} if "facts" in fields else {}
+    assert cause(make_trace(**{**fields, **facts}), [Score(**score) for score in scores]) == expected
     assert expected is None or expected in semconv.CAUSES
 
 

@@ -16,6 +16,7 @@ from ragtrace.live.counts import inputs_of
 from ragtrace.records import INPUTS, Facts, Score
 from ragtrace.testing import make_trace
 from tests.conftest import Recorded
+from tests.row_files import rows
 
 Step = dict[str, Any]
 
@@ -29,50 +30,13 @@ def score(steps: Any) -> Score:
     return found
 
 
-PAGES = [step("list", {"of": "pumps", "page": i}, f"page {i}") for i in range(9)]
-POLL = [step("status", {"job": 7}, f"{i * 10} %") for i in range(9)]
-WAITS = [s for poll in POLL for s in (poll, step("sleep", {"seconds": 5}, "ok"))]
-EDITS = [s for i in range(3) for s in (step("edit", {"line": i}, "ok"), step("test", {}, "1 failed"))]
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param(PAGES, id="pages"),
-        pytest.param([*PAGES[:4], *([step("list", {"of": "pumps"})] * 2)], id="called twice"),
-        pytest.param(WAITS, id="a poll with waits between"),
-        pytest.param([*([step("status", {}, "pending")] * 8), step("status", {}, "done")], id="a poll that ends"),
-        pytest.param([*([step("fetch", "u", "error: timeout")] * 3), step("fetch", "u", "ok")], id="retries that help"),
-        pytest.param([step("next", {}, f"page {i}") for i in range(5)], id="the next page, and the next"),
-        pytest.param([step("read", "a", "A"), step("read", "b", "B"), *PAGES, step("read", "a", "A"),
-                      step("read", "b", "B")], id="read once more"),
-        pytest.param(EDITS, id="edits and a test that goes on failing, for a while"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("steps", rows(__file__, "leads_somewhere"))
 def test_what_leads_somewhere_is_no_loop(steps: list[Step]) -> None:
     """New arguments, new results, a retry, and a second look."""
     assert score(steps).label == "pass"
 
 
-CIRCLE = [step("search", "pump", "none"), step("open", "a", "A"), step("back", {}, "ok")]
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param([*PAGES, *[step("search", {"q": "pump"}, "none")] * 3], id="the same call"),
-        pytest.param([step("search", {"q": "pump"})] * 3, id="the same call, results unknown"),
-        pytest.param([step("fetch", "u", "error: timeout")] * 4, id="retries that do not help"),
-        pytest.param(CIRCLE[:2] * 3, id="there and back"),
-        pytest.param([*PAGES, *CIRCLE * 3, *PAGES], id="round three corners, and then on"),
-        pytest.param([step("search", {"q": f"Pump{' ' * i}", "lang": None}, "none") for i in range(3)], id="spaces"),
-        pytest.param([step("search", q, "none") for q in ("pump cover", "Pump cover?", "pump  cover.")], id="spelling"),
-        pytest.param([step("f", a, 1) for a in ({"a": 1, "b": [2]}, {"b": [2], "a": 1}, {"a": 1, "b": [2]})],
-                     id="order of fields"),
-        pytest.param([step("now", {}, f"nothing new at 2026-01-02 10:00:0{i}") for i in range(3)], id="clocks"),
-        pytest.param(EDITS * 3, id="edits again and again"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("steps", rows(__file__, "circles"))
 def test_circles_are_found(steps: list[Step]) -> None:
     """The same calls with the same results, exactly or nearly so, alone or in a cycle."""
     found = score(steps)
