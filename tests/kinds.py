@@ -19,14 +19,7 @@ import pytest
 
 from tests.row_files import table
 
-KINDS = {
-    "process": "starts or forks a process", "server": "runs or asks a server, in a thread or in a process of its own",
-    "console": "asks the console's web application", "browser": "drives a browser",
-    "external": "loads large libraries that ragtrace can use or is compared with",
-    "minimal": "installs ragtrace without extras in an environment of its own",
-    "ray": "evaluates on a cluster of Ray; only with --with-ray, as `make scale` runs them",
-    "long": "repeats an experiment for more than two seconds of processor time",
-}  # fmt: skip
+KINDS: dict[str, str] = table(__file__, "kinds")
 MODULES: dict[str, str] = table(__file__, "modules")
 """The kind of folders and modules below tests/. A module's own line has precedence over its folder's."""
 HERE = Path(__file__).parent
