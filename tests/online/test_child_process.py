@@ -16,10 +16,9 @@ from ragtrace.base.model_prices import ModelUsage
 from ragtrace.evaluation import run
 from ragtrace.live.breaker import Breaker, Runners
 from ragtrace.live.child_process import ProcessRunner, portable
-from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Facts
-from ragtrace.testing import Capture, make_trace
-from tests.waiting import in_fork, until
+from ragtrace.testing import make_trace
+from tests.waiting import in_fork
 
 pytestmark = pytest.mark.process
 CHECK, BATCH = plugins.load("looping_compression_ratio"), [make_trace()]
@@ -86,23 +85,6 @@ def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:
     breaker = Breaker()
     assert breaker.run(check, BATCH, [0], runners)[0][0].error == "timeout"
     assert breaker.run(replace(CHECK, timeout=60), BATCH, [0], runners)[0][0].error is None
-
-
-def test_a_pipeline_with_a_child() -> None:
-    """Named evaluators run in the child, objects of the application's in a thread; close ends the child."""
-    capture = Capture()
-    mine = replace(CHECK, name="mine", fn=lambda trace: 0.5)
-    checks = [*(plugins.load(name) for name in NAMES), mine]
-    pipeline = Pipeline(checks, [capture], limits=Limits(wait=0.01), isolated_names=NAMES)
-    for _ in range(20):
-        pipeline.submit(make_trace())
-    evaluations = capture.wait(20, 60)
-    assert all({s.name for s in e.scores} == {*NAMES, "mine"} for e in evaluations)
-    assert not any(s.error for e in evaluations for s in e.scores)
-    child = next(iter(pipeline._runners.values())).process._child
-    assert child is not None
-    pipeline.close(5)
-    until(lambda: child.poll() is not None)
 
 
 def test_a_child_can_be_replaced_while_many_descriptors_are_open(runner: ProcessRunner) -> None:

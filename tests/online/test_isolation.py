@@ -126,7 +126,7 @@ def test_the_child_inherits_no_descriptors(module: str, runner: ProcessRunner) -
 
 
 def test_an_evaluator_that_ends_its_process_costs_only_the_trace_that_made_it(module: str) -> None:
-    """The application goes on, and so do the other traces of the batch and the other evaluators."""
+    """The application goes on, and so do other traces of the batch and other evaluators; close ends the child."""
     capture = Capture()
     checks = [plugins.load(f"{module}:crashes"), plugins.load("looping_compression_ratio")]
     names = [check.name for check in checks]
@@ -134,7 +134,9 @@ def test_an_evaluator_that_ends_its_process_costs_only_the_trace_that_made_it(mo
     for answer in ("good", "bad", "good"):
         pipeline.submit(make_trace(answer=answer))
     evaluations = capture.wait(3, 90)
+    children = [runners.process._child for runners in pipeline._runners.values()]
     pipeline.close(5)
+    until(lambda: all(child is not None and child.poll() is not None for child in children))
     errors = {e.trace.answer: {s.name: s.error for s in e.scores} for e in evaluations}
     assert errors["bad"] == {"crashes": "ConnectionError", "looping_compression_ratio": None}
     assert errors["good"] == {"crashes": None, "looping_compression_ratio": None}
