@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import socket
@@ -15,67 +14,6 @@ import pytest
 
 from ragtrace import plugins
 from ragtrace.cli import main
-
-ROWS: list[dict[str, Any]] = [
-    {"id": "a", "query": "How long?", "contexts": ["24 months."], "answer": "24 months.", "reference": "24"},
-    {"id": 7, "query": "Q", "contexts": [{"id": "x", "content": "c", "score": 0.5}], "answer": "Mail jo@acme.io"},
-    {"query": "no id", "contexts": [], "answer": "The same thing. The same thing over again."},
-]
-
-
-def write(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    return path
-
-
-def read(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_eval(tmp_path: Path) -> None:
-    """Each row comes out in order, with value, label, explanation and error of each evaluator."""
-    out = tmp_path / "out.jsonl"
-    names = "pii_leakage,groundedness,looping_compression_ratio"
-    assert main(["eval", str(write(tmp_path / "in.jsonl", ROWS)), "--evaluators", names, "--out", str(out)]) == 0
-    rows = read(out)
-    assert [row["id"] for row in rows] == ["a", 7, 3]
-    for row in rows:
-        assert set(row["scores"]) == set(names.split(","))
-        for score in row["scores"].values():
-            assert set(score) == {"value", "label", "explanation", "error"}
-    assert rows[1]["scores"]["pii_leakage"]["label"] == "fail"
-    assert rows[2]["scores"]["groundedness"]["label"] == "fail"
-    assert rows[0]["scores"]["groundedness"]["label"] == "pass"
-    assert rows[0]["scores"]["groundedness"]["value"] > 0.8
-
-
-def test_eval_of_a_gzip_file_with_processes(tmp_path: Path) -> None:
-    """A gzipped file, scored by two processes, gives the same lines in the same order."""
-    many = [{**ROWS[i % 2], "id": i} for i in range(100)]
-    plain, packed = tmp_path / "one.jsonl", tmp_path / "in.jsonl.gz"
-    packed.write_bytes(gzip.compress(write(tmp_path / "in.jsonl", many).read_bytes()))
-    arguments = ["--evaluators", "looping_compression_ratio,pii_leakage"]
-    assert main(["eval", str(tmp_path / "in.jsonl"), *arguments, "--out", str(plain), "--jobs", "1"]) == 0
-    assert main(["eval", str(packed), *arguments, "--out", str(tmp_path / "two.jsonl"), "--jobs", "2"]) == 0
-    assert plain.read_text() == (tmp_path / "two.jsonl").read_text()
-
-
-BAD = [
-    "{broken", "[1]", {"id": 1}, {"query": {"a": 5}, "answer": "x"}, {"contexts": 5, "answer": "y"},
-    {"contexts": [1], "answer": ""},
-]  # fmt: skip
-
-
-def test_lines_that_cannot_be_used_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each bad line is named with its number, the rest is scored, and the exit code says so; --strict stops."""
-    path = write(tmp_path / "in.jsonl", [ROWS[0], *BAD, ROWS[1]])
-    out = tmp_path / "out.jsonl"
-    assert main(["eval", str(path), "--evaluators", "pii_leakage", "--out", str(out)]) == 1
-    assert [row["id"] for row in read(out)] == ["a", 7]
-    errors = capsys.readouterr().err
-    assert all(f"line {n}:" in errors for n in range(2, 8))
-    assert main(["eval", str(path), "--evaluators", "pii_leakage", "--strict"]) == 2
-    assert "line 2:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

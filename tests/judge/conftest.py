@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,18 +11,9 @@ from ragtrace import settings
 from ragtrace.evaluate.judge import Judge, client, use_judge
 from ragtrace.evaluate.judge.ledger import Ledger
 from ragtrace.testing import ScriptedJudge
+from tests.judge_settings import own_settings  # noqa: F401 a fixture
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
-
-
-@pytest.fixture(autouse=True)
-def _own_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test sees another's judge, and none a key of the machine's."""
-    for name in list(os.environ):
-        if name.endswith("_API_KEY") or name.startswith("RAGTRACE_JUDGE"):
-            monkeypatch.delenv(name)
-    yield
-    use_judge(None)
 
 
 @pytest.fixture

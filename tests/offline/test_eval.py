@@ -22,8 +22,8 @@ from ragtrace.batch.columns import notes
 from ragtrace.batch.reporting.files import read_run
 from ragtrace.batch.selection import parse_names, suitable
 from ragtrace.cli import main
-from ragtrace.evaluate.judge import use_judge
 from tests.judge import server as s
+from tests.judge_settings import judge_settings, own_settings  # noqa: F401 fixtures
 from tests.row_files import rows
 from tests.waiting import until
 
@@ -39,24 +39,6 @@ ROWS: list[dict[str, Any]] = [
     for i in range(12)
 ]
 NAMES = "faithfulness,looping_unique_sentences,pii_leakage"
-
-
-@pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name in list(os.environ):
-        if name.endswith("_API_KEY") or name.startswith("RAGTRACE_"):
-            monkeypatch.delenv(name)
-    yield
-    use_judge(None)
-
-
-@pytest.fixture
-def judge_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A judge that costs money."""
-    pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
-    monkeypatch.setenv("RAGTRACE_JUDGE_MODEL", "openai/x")
-    monkeypatch.setenv("RAGTRACE_JUDGE_RETRIES", "0")
-    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
 
 
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -144,6 +126,25 @@ def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pyte
     assert "3 rows were scored, 3 unreadable lines were left out" in errors
     assert main(["eval", str(path), "--evaluators", "looping_unique_sentences", "--strict"]) == 2
     assert "line 3" in capsys.readouterr().err
+
+
+def test_the_lines_of_several_processes(tmp_path: Path) -> None:
+    """A packed file, scored by two processes, gives the same lines in the same order, with all fields of a score."""
+    many = [{**ROWS[i % 3], "id": i} if i % 3 else {"answer": "Mail jo@acme.io"} for i in range(99)]
+    path, packed = jsonl(tmp_path / "in.jsonl", many), tmp_path / "in.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for source, jobs in ((path, "1"), (packed, "2")):
+        arguments = ["--evaluators", "groundedness,pii_leakage", "--out", str(tmp_path / jobs), "--jobs", jobs]
+        assert main(["eval", str(source), *arguments]) == 0
+    assert (tmp_path / "1").read_text() == (tmp_path / "2").read_text()
+    rows = lines(tmp_path / "1")
+    assert [row["id"] for row in rows[:5]] == [1, 1, 2, 4, 4]
+    assert {tuple(row["scores"]) for row in rows} == {("groundedness", "pii_leakage")}
+    assert {frozenset(s) for row in rows for s in row["scores"].values()} == {
+        frozenset({"value", "label", "explanation", "error"})
+    }
+    assert [row["scores"]["pii_leakage"]["label"] for row in rows[:3]] == ["fail", "pass", "pass"]
+    assert rows[1]["scores"]["groundedness"]["label"] == "pass"
 
 
 def test_one_id_for_several_models_is_no_double(tmp_path: Path) -> None:

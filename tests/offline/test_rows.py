@@ -38,6 +38,16 @@ def test_every_input_is_a_column(name: str) -> None:
     assert has_input(row.trace, name)
 
 
+@pytest.mark.parametrize("line", rows(__file__, "lines_that_are_no_rows"))
+def test_lines_that_are_no_rows(line: str, tmp_path: Path) -> None:
+    """Broken JSON, another type, and fields of another type are each an error with the number of the line."""
+    path = tmp_path / "in.jsonl"
+    path.write_text(f'{{"answer": "yes"}}\n{line}\n')
+    first, second = read(path)
+    assert isinstance(first, Row)
+    assert "line 2:" in str(second)
+
+
 def test_a_cell_of_brackets_is_a_text(tmp_path: Path) -> None:
     """A cell that looks like a JSON list without end is read as it is."""
     path = tmp_path / "a.csv"

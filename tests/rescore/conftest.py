@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ragtrace.capture import seen_context
-from ragtrace.evaluate.judge import use_judge
+from tests.judge_settings import judge_settings, own_settings  # noqa: F401 fixtures
 
 
 @pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.endswith("_API_KEY") or (name.startswith("RAGTRACE_") and name != "RAGTRACE_TEST_POSTGRES"):
-            monkeypatch.delenv(name)
-    seen_context._chunks.clear()  # the session's first turn
-
-
-@pytest.fixture
-def judge_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A judge that costs money."""
-    monkeypatch.setenv("RAGTRACE_JUDGE_MODEL", "openai/x")
-    monkeypatch.setenv("RAGTRACE_JUDGE_RETRIES", "0")
-    monkeypatch.setenv("RAGTRACE_MODEL_PRICES", "openai/x=1/1")
-    yield
-    use_judge(None)
+def _first_turn() -> None:
+    """Each request is its session's first turn."""
+    seen_context._chunks.clear()
 
 
 @pytest.fixture
