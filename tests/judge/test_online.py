@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -46,15 +47,18 @@ def online(url: str, capture: Capture, **own: Any) -> Runtime:
 
 
 def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
-    """Scores until the money ends, then errors that name the budget, and metrics of both; local scores stay."""
+    """Scores until the money ends, then errors that name the budget, and metrics of both; local scores stay. The
+    question, the chunks and the answer arrive at the judge redacted."""
     capture = Capture()
     with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
         names = ["faithfulness_judge", "looping_unique_sentences"]
         own: dict[str, Any] = {"judge_budget_hour": 0.00035, "judge_concurrency": 1, "prometheus_port": 0}
-        runtime = online(served.url, capture, evaluators=names, **own)
+        runtime = online(served.url, capture, evaluators=names, redact="pii", **own)
         runtimes.append(runtime)
         for i in range(6):
-            runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))
+            texts = (f"{place} {i} of anna@example.org is this one." for place in ("Question", "Chunk", "Answer"))
+            query, chunk, answer = texts
+            runtime.pipeline.submit(make_trace(query, [chunk], answer, trace_id=i + 1))
         assert runtime.flush(60.0)
         assert runtime.metrics_url is not None
         with urllib.request.urlopen(runtime.metrics_url) as answer:
@@ -64,6 +68,9 @@ def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
     assert [score.value for score in judged].count(0.5) == 3
     assert [score.error for score in judged].count("judge_budget") == 3
     assert len(served.requests) == 3
+    assert "anna" not in json.dumps(served.requests)
+    for place in ("Question", "Chunk", "Answer"):
+        assert f"{place} 0 of [email]" in json.dumps(served.requests)
     assert all(scores["looping_unique_sentences"].value == 1.0 for scores in by_name)
     found = {
         (sample.name, *(sample.labels.get(k) for k in ("evaluator", "direction", "reason", "window"))): sample.value

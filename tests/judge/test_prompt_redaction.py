@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-import ragtrace
 from ragtrace import settings
 from ragtrace.errors import SettingError
 from ragtrace.evaluate.judge import Judge, JudgeError, Prompt
 from ragtrace.evaluate.privacy_modes import redact_texts
-from ragtrace.records import Document
-from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
 from tests.row_files import rows
 
@@ -77,23 +74,3 @@ def test_a_function_given_in_code(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match="cannot import"):
         redact_texts(used, lambda text: text)
     assert redact_texts(settings.load({}, environ={}), lambda text: text)[0].judge_redact == ""
-
-
-def test_a_running_ragtrace_hides_what_it_asks_about() -> None:
-    """The evaluating process asks the judge of a request: question, chunks and answer arrive redacted."""
-    capture = Capture()
-    good = '{"claims": [{"claim": "a", "verdict": "supported"}]}'
-    with s.serving(s.says(good)) as served:
-        runtime = ragtrace.init(
-            sinks=[capture], evaluators=["faithfulness_judge"], judge_model="openai/x", judge_api_base=served.url,
-            model_prices=("openai/x=0/0",), redact="pii", frameworks=(),
-            sample_per_second=0,
-        )  # fmt: skip
-        runtime.pipeline.submit(
-            make_trace(query=f"Who is {ADDRESS}?", answer=TEXT, documents=(Document("d", f"{TEXT} She is here."),))
-        )
-        assert runtime.flush(60.0)
-        runtime.close(1.0)
-        assert capture.evaluations[0].scores[0].value == 1.0
-        assert "[email]" in sent(served)
-        assert ADDRESS not in sent(served)
