@@ -67,9 +67,9 @@ def status(code: int, message: str = "no", **headers: str) -> Behaviour:
     return lambda handler, _: send(handler, code, body, **headers)
 
 
-def raw(body: bytes, kind: str = "application/json") -> Behaviour:
-    """Status 200 and whatever bytes."""
-    return lambda handler, _: send(handler, 200, body, kind)
+def raw(body: str, kind: str = "application/json") -> Behaviour:
+    """Status 200 and whatever text."""
+    return lambda handler, _: send(handler, 200, body.encode(), kind)
 
 
 def hangs(handler: Handler, _: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 from collections.abc import Callable
 from typing import Any
@@ -15,27 +14,14 @@ from ragtrace.evaluation import run
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
+from tests.row_files import table
 
 GOOD = '{"answer_fails": false, "context_fails": false, "reason": "fine"}'
 FAULTS: dict[str, tuple[s.Behaviour, str]] = {
-    "rate limit": (s.status(429, "slow down", Retry_After="0"), "judge_rate_limited"),
-    "server error": (s.status(500), "judge_unavailable"), "overloaded": (s.status(503), "judge_unavailable"),
-    "no key": (s.status(401, "who are you"), "judge_refused"),
-    "no model": (s.status(404, "no such model"), "judge_refused"), "no answer": (s.hangs, "judge_timeout"),
-    "a byte now and then": (s.trickles, "judge_timeout"), "half a body": (s.breaks_off, "judge_unavailable"),
-    "a body without an end": (s.never_ends, "judge_unavailable"),
-    "a gigabyte in a megabyte": (s.unpacks_to_a_gigabyte, "judge_unavailable"),
-    "connection reset": (s.resets, "judge_unavailable"),
-    "a page of HTML": (s.raw(b"<html><body>Bad gateway</body></html>", "text/html"), "judge_unavailable"),
-    "broken JSON for a body": (s.raw(b'{"id": "c", "choices": ['), "judge_unavailable"),
-    "no choices": (s.raw(json.dumps({**s.completion(""), "choices": []}).encode()), "judge_unavailable"),
-    "no content": (s.says(None), "parse_failure"),
-    "prose": (s.says("I would say that this answer is quite good, all in all."), "parse_failure"),
-    "other JSON": (s.says('{"verdict": "excellent", "score": 11}'), "parse_failure"),
-    "verdicts that are none": (s.says('{"answer_fails": "maybe", "context_fails": 2, "reason": 1}'), "parse_failure"),
-    "JSON that breaks off": (s.says(GOOD[:30]), "parse_failure"),
-    "no room for the answer": (s.says(GOOD, finish="length"), "parse_failure"),
-}  # fmt: skip
+    fault: (getattr(s, name) if arguments is None else getattr(s, name)(*arguments, **options), reason)
+    for fault, (name, arguments, options, reason) in table(__file__, "faults").items()
+}
+"""Behaviours of the server, and the reason in the score's `error`."""
 
 
 @pytest.fixture(scope="module", autouse=True)
