@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragtrace.errors import ModelError
+from ragtrace.text import speech_acts
 from ragtrace.text.claims import read
 from tests.row_files import rows
 
@@ -74,3 +78,33 @@ def test_base64_is_read_as_far_as_prose_of_the_same_cost() -> None:
     reading = read("\n".join([line] * 300))
     assert not reading.complete
     assert 8_000 < reading.statements[-1].end < 12_500
+
+
+@pytest.mark.parametrize(("sentence", "acts"), rows(__file__, "acts"))
+def test_a_sentence_is_divided_where_its_parts_do_different_things(sentence: str, acts: list[str]) -> None:
+    """Runs cover the sentence, in order; a comma inside a claim divides nothing."""
+    found = speech_acts.runs(sentence)
+    assert [run.act for run in found] == acts
+    assert [(0 if k == 0 else found[k - 1].end) for k in range(len(found))] == [run.start for run in found]
+    assert found[-1].end == len(sentence)
+
+
+def test_bytes_that_are_no_text_are_taken_for_something() -> None:
+    """Lone surrogates, NUL, and nothing at all."""
+    for text in ("\ud800 \0", "", " "):
+        assert speech_acts.act_of(text) in speech_acts.ACTS
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "altered"])
+def test_damaged_weights_are_refused(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the file and what to do."""
+    content = bytearray(speech_acts.WEIGHTS.read_bytes())
+    path = tmp_path / "speech_acts.gz"
+    if damage == "cut":
+        path.write_bytes(content[:-2_000])
+    if damage == "altered":
+        content[len(content) // 2] ^= 255
+        path.write_bytes(content)
+    monkeypatch.setattr(speech_acts, "WEIGHTS", path)
+    with pytest.raises(ModelError, match=r"speech_acts\.gz cannot be read .* reinstall"):
+        speech_acts.Classifier()

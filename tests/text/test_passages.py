@@ -1,10 +1,11 @@
-"""An answer's pieces whose relevance is measured: sentences, and lists and tables as one."""
+"""An answer's pieces whose relevance is measured: sentences, and lists and tables as one; turns that ask nothing."""
 
 from __future__ import annotations
 
 import pytest
 
 from ragtrace.text.sentences import passages, split
+from ragtrace.text.words import asks_nothing
 from tests.row_files import rows
 
 
@@ -46,3 +47,17 @@ def test_a_long_run_of_marks_is_read_in_one_pass(marks: str) -> None:
     text = marks * (400_000 // len(marks))
     assert split(f"{text}x") == [(0, len(text) + 1)]
     assert len(split(f"{text} Next.")) == 2
+
+
+@pytest.mark.parametrize("query", rows(__file__, "small_talk_asks_nothing"))
+def test_small_talk_asks_nothing(query: str) -> None:
+    """There is nothing in it that a chunk could be about."""
+    assert asks_nothing(query)
+
+
+@pytest.mark.parametrize(
+    "query", ["", "Who won?", "wifi?", "and on Sundays?", "My screen stays black.", "X200", "How much is 7?", "退款"]
+)
+def test_a_subject_is_asked_about(query: str) -> None:
+    """One word that names a subject is enough."""
+    assert not asks_nothing(query)
