@@ -1,4 +1,5 @@
-"""Evaluators of the tests. `RESCORE_CALLS` names a file that gets one line for each evaluation of `slow`."""
+"""Evaluators of the tests. `RESCORE_CALLS` names a file that gets one line for each evaluation of `slow`, and
+`RESCORE_STOPS` the number of lines after which it is interrupted, as by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ def brief(trace: Trace) -> float:
 def slow(trace: Trace) -> float:
     """A value of the answer's own, slowly."""
     time.sleep(0.01)
-    with open(os.environ["RESCORE_CALLS"], "a", encoding="utf-8") as file:
+    with open(os.environ["RESCORE_CALLS"], "a+", encoding="utf-8") as file:
         file.write(f"{trace.trace_id:032x}\n")
+        file.seek(0)
+        if str(len(file.readlines())) == os.environ.get("RESCORE_STOPS"):
+            raise KeyboardInterrupt
     return len(trace.answer) / 1_000
 
 

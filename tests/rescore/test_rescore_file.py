@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,36 +218,26 @@ def test_requests_without_texts_are_counted(tmp_path: Path, capsys: pytest.Captu
     assert "1 requests, 1 not selected" in capsys.readouterr().err
 
 
-@pytest.mark.process
-def test_a_killed_run_over_a_file_goes_on(tmp_path: Path) -> None:
-    """After kill -9 the same command evaluates what was not done, and the output is that of an uninterrupted run."""
-    count = 200
+def test_a_run_over_a_file_that_was_stopped_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command evaluates what was not done, and the output is that of an uninterrupted run."""
+    count = 100
     chain = golden_spans("langchain-openinference")["chain"]
-    with (tmp_path / "spans.jsonl").open("w") as file:
+    with Path("spans.jsonl").open("w") as file:
         for n in range(count):
             file.write(json.dumps(_otlp([replace(span, trace_id=n + 1) for span in chain])) + "\n")
-    calls = tmp_path / "calls.txt"
-    calls.touch()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RESCORE_CALLS": str(calls)}
-
-    def start(out: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "ragtrace", "rescore", "spans.jsonl", "--evaluators", SLOW, "--out", out]
-        return subprocess.Popen([*command, "--jobs", "2"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
-
-    assert start("once.jsonl").wait(100) == 0
-    calls.write_text("")
-    process = start("killed.jsonl")
-    while len(set(calls.read_text().split())) < count // 2 and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait(20)
-    assert not (tmp_path / "killed.jsonl").exists()
-    assert start("killed.jsonl").wait(100) == 0
-    assert (tmp_path / "killed.jsonl").read_text() == (tmp_path / "once.jsonl").read_text()
-    assert len((tmp_path / "once.jsonl").read_text().splitlines()) == count
+    monkeypatch.setenv("RESCORE_CALLS", "calls.txt")
+    command = ["rescore", "spans.jsonl", "--evaluators", SLOW, "--jobs", "1", "--out"]
+    assert main([*command, "once.jsonl"]) == 0
+    Path("calls.txt").write_text("")
+    monkeypatch.setenv("RESCORE_STOPS", str(count // 2))
+    assert main([*command, "stopped.jsonl"]) == 130
+    assert not Path("stopped.jsonl").exists()
+    assert main([*command, "stopped.jsonl"]) == 0
+    assert Path("stopped.jsonl").read_text() == Path("once.jsonl").read_text()
+    assert len(Path("once.jsonl").read_text().splitlines()) == count
     samples = 2 * (2 * count // 50)
-    assert len(calls.read_text().split()) - count - samples <= 0.02 * count + 8  # 2 % and the batches ahead
-    assert {path.name for path in tmp_path.iterdir()} == {"calls.txt", "spans.jsonl", "once.jsonl", "killed.jsonl"}
+    assert len(Path("calls.txt").read_text().split()) - count - samples <= 16  # the batch under way
+    assert {path.name for path in folder.iterdir()} == {"calls.txt", "spans.jsonl", "once.jsonl", "stopped.jsonl"}
 
 
 @pytest.mark.parametrize(
