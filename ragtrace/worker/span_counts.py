@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(slots=True)
@@ -29,35 +29,35 @@ class MessageCounts:
     """Messages in the stream that no worker of the group has taken."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkerStats:
     """A snapshot. `received = sent + sum(dropped.values()) + open`, in spans."""
 
-    received: int
+    received: int = 0
     """Spans that the worker took: acknowledged ones, those that were invalid in a request that was taken, and those
     that it found in its buffer when it started."""
-    sent: int
+    sent: int = 0
     """Spans that the endpoint took."""
-    dropped: Mapping[str, int]
+    dropped: Counter[str] = field(default_factory=Counter)
     """Spans that were not sent, by reason: `invalid` (no valid ids), `duplicate` (had arrived already), `rejected` (the
     endpoint refused them), `no_endpoint` (none is set), `spans_off` (the setting `spans` is false), `redaction` (could
     not be redacted), `shutdown` (without a buffer), `internal`."""
-    open: int
+    open: int = 0
     """Spans that the worker holds."""
-    open_bytes: int
+    open_bytes: int = 0
     """Bytes of these, encoded."""
-    open_traces: int
+    open_traces: int = 0
     """Traces that have not ended."""
-    recovered: int
+    recovered: int = 0
     """Spans found in the buffer at the start."""
-    late: int
+    late: int = 0
     """Spans that came after the end of their trace, and were passed on."""
-    refused: Mapping[str, int]
+    refused: Counter[str] = field(default_factory=Counter)
     """Requests that were not taken, by reason."""
-    traces: Mapping[str, int]
+    traces: Counter[str] = field(default_factory=Counter)
     """Traces that ended, by what was in them: `request`, `no_request`, `unread` (a span with too many attributes),
     `failed` (an error while they were read), `relayed` (a broker's workers read it)."""
-    ends: Mapping[str, int]
+    ends: Counter[str] = field(default_factory=Counter)
     """Traces that ended, by why: `quiet`, `longest`, `too_many`, `message`, `shutdown`."""
     messages: MessageCounts | None = None
     """How a broker's messages ended, for a worker that fetches from one."""
@@ -68,69 +68,55 @@ class SpanCounts:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._received = self._sent = self._open = self._recovered = self._late = 0
-        self.bytes = 0
+        self._now = WorkerStats()
+
+    @property
+    def bytes(self) -> int:
         """Bytes of the spans that are held."""
-        self._dropped: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
-        self._traces: Counter[str] = Counter()
-        self._ends: Counter[str] = Counter()
+        return self._now.open_bytes
 
     def open(self, spans: int, size: int, *, recovered: bool = False) -> None:
         """Count spans that were taken and are held from now on."""
         with self.lock:
-            self._received += spans
-            self._open += spans
-            self.bytes += size
-            self._recovered += spans if recovered else 0
+            self._now.received += spans
+            self._now.open += spans
+            self._now.open_bytes += size
+            self._now.recovered += spans if recovered else 0
 
     def settle(self, spans: int, size: int, reason: str = "") -> None:
         """Count held spans as sent, or as dropped for this reason."""
         with self.lock:
-            self._open -= spans
-            self.bytes -= size
+            self._now.open -= spans
+            self._now.open_bytes -= size
             if reason:
-                self._dropped[reason] += spans
+                self._now.dropped[reason] += spans
             else:
-                self._sent += spans
+                self._now.sent += spans
 
     def drop(self, spans: int, reason: str) -> None:
         """Count spans that were received and dropped at once."""
         with self.lock:
-            self._received += spans
-            self._dropped[reason] += spans
+            self._now.received += spans
+            self._now.dropped[reason] += spans
 
     def refuse(self, reason: str) -> bool:
         """Count a request that was not taken; True the first time for this reason."""
         with self.lock:
-            self._refused[reason] += 1
-            return self._refused[reason] == 1
+            self._now.refused[reason] += 1
+            return self._now.refused[reason] == 1
 
     def note_late(self, spans: int) -> None:
         """Count spans that came after the end of their trace."""
         with self.lock:
-            self._late += spans
+            self._now.late += spans
 
     def note_end(self, why: str, what: str) -> None:
         """Count a trace that ended."""
         with self.lock:
-            self._ends[why] += 1
-            self._traces[what] += 1
+            self._now.ends[why] += 1
+            self._now.traces[what] += 1
 
     def stats(self, open_traces: int = 0, messages: MessageCounts | None = None) -> WorkerStats:
         """All counts, from one snapshot."""
         with self.lock:
-            return WorkerStats(
-                self._received,
-                self._sent,
-                dict(self._dropped),
-                self._open,
-                self.bytes,
-                open_traces,
-                self._recovered,
-                self._late,
-                dict(self._refused),
-                dict(self._traces),
-                dict(self._ends),
-                messages,
-            )
+            return replace(copy.deepcopy(self._now), open_traces=open_traces, messages=messages)
