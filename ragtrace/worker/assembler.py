@@ -63,7 +63,8 @@ class Assembler:
         self._wake = threading.Event()
         self._has_failed = False
         self._is_keeping = False
-        self.pipeline: Pipeline | None = None
+        self.pipeline: Pipeline
+        """Set by `start`."""
         self._thread = threading.Thread(target=self._run, name="ragtrace-assembler", daemon=True)
 
     def start(self, pipeline: Pipeline) -> None:
@@ -113,7 +114,9 @@ class Assembler:
                 probability = ended.trace.probability or stored.sampling_probability
                 what, sampled = "request", [_Sampled(stored, Decision(True, probability, "publisher"))]
             else:
-                what, sampled = self._sampled_of(trace)
+                requests, unread = self._read(ended.trace)
+                what = "request" if requests else "unread" if unread else "no_request"
+                sampled = [each for request in requests if (each := self._sample(trace, request))]
         except Exception:  # noqa: BLE001 an odd span costs its trace the scores; the spans leave as they came
             if not self._has_failed:
                 self._has_failed = True
@@ -129,12 +132,6 @@ class Assembler:
             for each in sampled:
                 self._waiting.setdefault((each.trace.trace_id, each.trace.span_id), deque()).append(trace)
             self._backlog.extend(sampled)
-
-    def _sampled_of(self, trace: EndedTrace) -> tuple[str, list[_Sampled]]:
-        """What is in the trace, and its requests that are evaluated."""
-        requests, unread = self._read(trace.trace)
-        what = "request" if requests else "unread" if unread else "no_request"
-        return what, [each for request in requests if (each := self._sample(trace, request))]
 
     def _read(self, trace: OpenTrace) -> tuple[list[RequestSpans], int]:
         """The requests of a trace, and the number of its spans with too many attributes."""
@@ -162,27 +159,21 @@ class Assembler:
     def _sample(self, ended: EndedTrace, request: RequestSpans) -> _Sampled | None:
         """The request, if it is evaluated; else it is counted."""
         trace = trace_from(request, self._sanitizer)
-        pipeline = self._pipeline()
         published = ended.trace.probability
-        decision = pipeline.sample(trace) if published is None else Decision(True, published, "publisher")
+        decision = self.pipeline.sample(trace) if published is None else Decision(True, published, "publisher")
         marks: dict[str, Any] = {semconv.SAMPLED: decision.keep, semconv.PROBABILITY: decision.probability}
         ended.marks[trace.span_id] = marks
         if decision.keep:
             return _Sampled(trace, decision)
         marks[semconv.STATUS] = "sampled_out"
-        pipeline.submit(trace, decision)
+        self.pipeline.submit(trace, decision)
         return None
-
-    def _pipeline(self) -> Pipeline:
-        if self.pipeline is None:
-            raise RuntimeError("the assembler was not started")
-        return self.pipeline
 
     # --- evaluation ------------------------------------------------------------------------------
 
     def _feed(self) -> None:
         """Give the pipeline what it has room for: it drops what its full queue cannot take."""
-        pipeline = self._pipeline()
+        pipeline = self.pipeline
         while self._backlog:
             stats = pipeline.stats()
             if stats.queued >= max(1, pipeline.limits.items // 2) or stats.queued_bytes > pipeline.limits.bytes / 2:

@@ -126,7 +126,7 @@ class Forwarder:
         """Send until it is taken (True) or refused (False)."""
         request = kind.FromString(b"".join(payloads))
         pause = _FIRST_PAUSE
-        while (result := destination.send(request, sum(trace.spans for trace in traces))) is SendResult.RETRY:
+        while (result := destination.send(request, sum(trace.trace.spans for trace in traces))) is SendResult.RETRY:
             if self._queue.pause(pause):
                 raise _ClosingError
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -144,7 +144,7 @@ class Forwarder:
         self._onward.scores.deliver({trace.trace.id: _outcome(trace).annotations for trace in ended})
 
     def _settle(self, trace: EndedTrace, reason: str) -> None:
-        self._ledger.settle(trace.spans, trace.trace.size, reason)
+        self._ledger.settle(trace.trace.spans, trace.trace.size, reason)
         self._traces.release(trace.trace.sender, trace.trace.size)
 
     def _durably(self, write: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.capture.spans.pieces import Division, SpanGroup, divide
+from ragtrace.capture.spans.pieces import SpanGroup, divide
 from ragtrace.capture.spans.request_body import IntakeError, decode, decompress
 from ragtrace.worker.buffer import Buffer
 from ragtrace.worker.open_traces import OpenTrace, OpenTraces, size_of
@@ -76,7 +76,11 @@ class Intake:
                 self._buffer.append(division.pieces)
         except OSError as error:
             raise IntakeError(UNAVAILABLE, "buffer", str(error)) from None
-        self._add(division, name)
+        if division.invalid:
+            self.ledger.drop(division.invalid, "invalid")
+        now = time.monotonic()
+        for piece in division.pieces:
+            self._add_piece(piece, name, now, recovered=False)
         return division.invalid
 
     def _check_room(self, sender: str, size: int) -> None:
@@ -85,13 +89,6 @@ class Intake:
             raise IntakeError(BUSY, "full", f"the worker holds {total} bytes of spans, and may hold {limit}")
         if total > limit / 2 and self._traces.bytes_by_sender[sender] + size > limit / 2:
             raise IntakeError(BUSY, "sender", f"of {limit} bytes that the worker may hold, {sender!r} has half")
-
-    def _add(self, division: Division, sender: str) -> None:
-        now = time.monotonic()
-        if division.invalid:
-            self.ledger.drop(division.invalid, "invalid")
-        for piece in division.pieces:
-            self._add_piece(piece, sender, now, recovered=False)
 
     def _add_piece(self, piece: SpanGroup, sender: str, now: float, *, recovered: bool) -> None:
         self.ledger.open(len(piece.span_ids), size_of(piece), recovered=recovered)

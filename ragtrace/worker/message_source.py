@@ -106,7 +106,11 @@ class MessageSource:
         if room <= 0:
             self._stop.wait(_PAUSE)
         if any(HEADER_CONTENT in each.headers for each in messages):
-            self._check_contents(messages)
+            try:
+                self._contents.check()
+            except TransportError:  # the store does not answer, and nothing has been started
+                self._transport.nack(messages, _LONGEST_PAUSE)
+                raise
         self._buffer.counts.fetched += len(messages)
         self._accept([each for each in messages if not each.is_redelivered])
         redelivered = [each for each in messages if each.is_redelivered]
@@ -116,14 +120,6 @@ class MessageSource:
         if time.monotonic() > self._lag_read + _LAG_SECONDS:
             self._lag_read = time.monotonic()
             self._buffer.counts.lag = self._transport.lag()
-
-    def _check_contents(self, messages: Sequence[TraceMessage]) -> None:
-        """Raises TransportError where the store does not answer. Nothing has been started then."""
-        try:
-            self._contents.check()
-        except TransportError:
-            self._transport.nack(messages, _LONGEST_PAUSE)
-            raise
 
     def _accept_again(self, messages: Sequence[TraceMessage]) -> None:
         """Messages that another worker may have started."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,11 +37,6 @@ class EndedTrace:
     is_late: bool = False
     """Whether these are spans that came after the end of their trace."""
 
-    @property
-    def spans(self) -> int:
-        """Spans of the trace."""
-        return self.trace.spans
-
 
 def outcome_of(ended: EndedTrace, form: ScoreFormat, with_events: bool, annotations: bytes) -> TraceOutcome:
     """The outcome of a trace whose evaluations have all come. `annotations` are their scores for other tools."""
@@ -76,7 +70,8 @@ def marked(payload: bytes, marks: bytes) -> bytes:
 def _events(ended: EndedTrace, form: ScoreFormat) -> ExportLogsServiceRequest:
     """The scores as events, below the resource of the span that they belong to."""
     request = ExportLogsServiceRequest()
-    resources = _resources(ended.trace.payload, {each.trace.span_id for each in ended.evaluations})
+    spans = spans_in(ExportTraceServiceRequest.FromString(ended.trace.payload))
+    resources = {int.from_bytes(span.span_id, "big"): resource for resource, _, span in spans}
     for evaluation in ended.evaluations:
         scores = [score for score in evaluation.scores if score.label != NOT_APPLICABLE]
         if not scores:
@@ -100,9 +95,3 @@ def _events(ended: EndedTrace, form: ScoreFormat) -> ExportLogsServiceRequest:
             )
             write_attributes(record, event_attributes(evaluation, score, form))
     return request
-
-
-def _resources(payload: bytes, span_ids: set[int]) -> Mapping[int, Any]:
-    request = ExportTraceServiceRequest.FromString(payload)
-    pairs = ((int.from_bytes(span.span_id, "big"), resource) for resource, _, span in spans_in(request))
-    return {span_id: resource for span_id, resource in pairs if span_id in span_ids}

@@ -22,7 +22,7 @@ from ragtrace.worker.intake import Intake
 from ragtrace.worker.message_buffer import MessageBuffer
 from ragtrace.worker.message_destination import MessageDestination
 from ragtrace.worker.message_source import MessageSource
-from ragtrace.worker.open_traces import OpenTrace, OpenTraces
+from ragtrace.worker.open_traces import OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts, WorkerStats
@@ -55,7 +55,13 @@ class Worker:
         senders = load_senders(options)
         self._buffer = self._open_buffer()
         self._outbox = ScoreOutbox(self._buffer)
-        self._intake = Intake(options, self._buffer, self._traces, self.ledger, self._pass_on_late)
+        self._intake = Intake(
+            options,
+            self._buffer,
+            self._traces,
+            self.ledger,
+            lambda late: self._forwarder(EndedTrace(late, is_late=True)),
+        )
         self._receivers: list[Any] = []
         self._source: MessageSource | None = None
         try:
@@ -159,9 +165,6 @@ class Worker:
         """Wait until what was evaluated is in the store. What it cannot take it keeps in a file of its own."""
         if self.runtime.store is not None:
             self.runtime.store.flush(30.0)
-
-    def _pass_on_late(self, trace: OpenTrace) -> None:
-        self._forwarder(EndedTrace(trace, is_late=True))
 
     def _say_who_may_send(self, senders: Senders) -> None:
         options = self.options
