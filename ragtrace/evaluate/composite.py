@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragtrace import plugins
 from ragtrace.evaluate.arithmetic import harmonic_mean, share
-from ragtrace.evaluate.groundedness import check, not_scored
+from ragtrace.evaluate.groundedness import by_model, check, not_scored
 from ragtrace.evaluate.models.answer_reader import SUPPORTED
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 from ragtrace.text.sentences import prose, split
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 _H2O = "H2O Eval Studio"
-_BY_MODEL: dict[str, Any] = {"threshold": 0.75, "method": "model"}
 _SENTENCES = 60
 _RELEVANT = 0.5
 """Cosine from which a sentence counts as relevant to the question, as in `context_precision`."""
@@ -40,11 +35,7 @@ def _embed(texts: Sequence[str], settings: Settings) -> Any:
     return get_embedder(settings.model("embedding")).embed(list(texts))
 
 
-@evaluator(
-    **_BY_MODEL,
-    needs={"answer", "reference"},
-    source=f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator",
-)
+@by_model({"answer", "reference"}, f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator")
 def answer_similarity(trace: Trace, *, settings: Settings) -> float | Score:
     """Cosine of the embeddings of answer and reference; below 0 counts as 0. With the setting `models.similarity` the
     score of the CrossEncoder that it names."""
@@ -76,11 +67,7 @@ def context_relevancy(trace: Trace, *, settings: Settings) -> Score | None:
     return Score("context_relevancy", share(near), explanation=f"{sum(near)} of {len(near)} sentences")
 
 
-@evaluator(
-    **_BY_MODEL,
-    needs={"query", "documents", "reference"},
-    source="Ejento evaluation metrics, 2.3; by the embedded model",
-)
+@by_model({"query", "documents", "reference"}, "Ejento evaluation metrics, 2.3; by the embedded model")
 def context_precision_statements(trace: Trace) -> Score | None:
     """Retrieved statements that support the reference / retrieved statements. A sentence of the context supports the
     reference if it supports one of its claims on its own. The first 60 sentences are looked at."""
@@ -108,12 +95,7 @@ def support_by_sentence(source: str, summary: str) -> list[list[float]] | str:
     return [list(column) for column in zip(*rows, strict=True)] if rows else "no source"
 
 
-@evaluator(
-    **_BY_MODEL,
-    needs={"query", "answer"},
-    version="5",
-    source=f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model",
-)
+@by_model({"query", "answer"}, f"{_H2O}, Summarization (SummaC-ZS); Laban et al. 2022; by the embedded model", "5")
 def summary_faithfulness_zs(trace: Trace) -> Score:
     """Mean over the summary's claims of the highest probability that a single sentence of the source supports them; the
     source is the query. The first 60 sentences of the source are looked at."""
@@ -124,12 +106,7 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
     return Score("summary_faithfulness_zs", value, explanation=f"{len(columns)} claims")
 
 
-@evaluator(
-    **_BY_MODEL,
-    needs={"query", "answer"},
-    version="4",
-    source=f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model",
-)
+@by_model({"query", "answer"}, f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model", "4")
 def summary_faithfulness_conv(trace: Trace) -> Score:
     """Mean over the summary's claims of a learned reading of the histogram of their support by each single sentence of
     the source, which is the query; in [0, 1]. The first 60 sentences of the source are looked at."""
@@ -142,11 +119,8 @@ def summary_faithfulness_conv(trace: Trace) -> Score:
     return Score("summary_faithfulness_conv", sum(values) / len(values), explanation=f"{len(values)} claims")
 
 
-@evaluator(
-    **_BY_MODEL,
-    needs={"query", "answer"},
-    version="6",
-    source=f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models",
+@by_model(
+    {"query", "answer"}, f"{_H2O}, Summarization (Completeness and Faithfulness) Evaluator; by the embedded models", "6"
 )
 def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
     """Cosine of the source, which is the query, and the faithful part of the summary: its sentences that the source
@@ -154,28 +128,18 @@ def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
     result = check("", trace.answer, [trace.query])
     if isinstance(result, str):
         return Score("summary_completeness", label=NOT_APPLICABLE, explanation=result)
+    from ragtrace.evaluate.models.embedding import unit_rows
+
     faithful = [result.text[s.start : s.end] for s, j in result.claims if j.supported >= SUPPORTED]
     explanation = f"{len(faithful)} of {len(result.claims)} statements are faithful"
     if not faithful:
         return Score("summary_completeness", 0.0, explanation=explanation)
-    source, summary = (_mean(_embed(texts, settings)) for texts in (_sentences(trace.query, 240), faithful))
+    means = (_embed(texts, settings).mean(0, keepdims=True) for texts in (_sentences(trace.query, 240), faithful))
+    source, summary = (unit_rows(mean)[0] for mean in means)
     return Score("summary_completeness", min(1.0, max(0.0, float(source @ summary))), explanation=explanation)
 
 
-def _mean(vectors: Any) -> NDArray[np.float32]:
-    """The mean of unit rows, with length 1 again."""
-    from ragtrace.evaluate.models.embedding import unit_rows
-
-    row: NDArray[np.float32] = unit_rows(vectors.mean(0, keepdims=True))[0]
-    return row
-
-
-@evaluator(
-    **_BY_MODEL,
-    needs={"query", "documents", "answer", "reference"},
-    version="6",
-    source=f"{_H2O}, RAGAS Evaluator; of the local forms",
-)
+@by_model({"query", "documents", "answer", "reference"}, f"{_H2O}, RAGAS Evaluator; of the local forms", "6")
 def ragas(trace: Trace, *, settings: Settings) -> Score:
     """Harmonic mean of `faithfulness`, `answer_relevance`, `context_precision` and `context_recall`. Does not apply
     where one of them does not."""

@@ -194,6 +194,11 @@ def groundedness(trace: Trace) -> Score:
     return _score(groundedness, trace, lambda c: min(c.supported()))
 
 
+def by_model(needs: set[str], source: str, version: str = "1") -> Callable[[Callable[..., Any]], Evaluator]:
+    """The decorator of evaluators that ask an embedded model and have the sources' threshold."""
+    return evaluator(needs=needs, threshold=0.75, method="model", version=version, source=source)
+
+
 @evaluator(needs={"query", "answer"}, threshold=0.15, method="model", version="5", source="Ejento, 1.3, by a model")
 def answer_relevance(trace: Trace) -> Score:
     """Probability that the answer answers the question, be it right or wrong. `answer_relevance_cosine` is the form
@@ -263,12 +268,8 @@ def context_contradiction(trace: Trace) -> Score:
     return _score(context_contradiction, trace, share)
 
 
-@evaluator(
-    needs={"documents", "reference"},
-    threshold=0.75,
-    method="model",
-    version="5",
-    source="Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model",
+@by_model(
+    {"documents", "reference"}, "Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model", "5"
 )
 def context_recall(trace: Trace) -> Score:
     """Claims of the reference answer that the retrieved context supports / claims."""

@@ -10,7 +10,7 @@ from ragtrace.errors import PARSE_FAILURE, PENDING, EvaluationError, MissingExtr
 from ragtrace.evaluate.arithmetic import share
 from ragtrace.evaluate.judge import Answer, Judge, JudgeError, Usage, deadline, gather, get_judge, paying_for
 from ragtrace.evaluate.judge.prompts import Prompt, places, prompt_of
-from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator
+from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.records import Document, Score, Trace
 from ragtrace.settings import Settings
 
@@ -50,17 +50,9 @@ class Asker:
 Ask = Callable[[Trace, Asker], Score | None]
 
 
-def judged(
-    *,
-    needs: Iterable[str],
-    source: str,
-    name: str | None = None,
-    threshold: float | None = None,
-    direction: Direction = "higher",
-    range: tuple[float, float] = (0.0, 1.0),
-    version: str = "1",
-) -> Callable[[Ask], Evaluator]:
+def judged(*, name: str | None = None, version: str = "1", **options: Any) -> Callable[[Ask], Evaluator]:
     """Make an evaluator of a function that asks the judge about one trace. A micro-batch is asked about concurrently.
+    `options` are further ones of `evaluator`.
 
     Whatever the judge cannot answer is a score with `error`; every score says what it cost.
     """
@@ -83,17 +75,7 @@ def judged(
 
         check.__doc__ = ask.__doc__
         return evaluator(
-            name=called,
-            needs=needs,
-            threshold=threshold,
-            direction=direction,
-            range=range,
-            method="judge",
-            asks_judge=True,
-            batch=True,
-            version=version,
-            timeout=TIMEOUT,
-            source=source,
+            name=called, version=version, method="judge", asks_judge=True, batch=True, timeout=TIMEOUT, **options
         )(check)
 
     return make

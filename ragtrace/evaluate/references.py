@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrace.evaluate.arithmetic import average_precision, f1
-from ragtrace.evaluate.groundedness import Checked, check, not_scored
+from ragtrace.evaluate.groundedness import Checked, by_model, check, not_scored
 from ragtrace.evaluate.similarity import embed_groups
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
@@ -86,12 +86,10 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
     return _blamed("noise_sensitivity_irrelevant", trace, False)
 
 
-@evaluator(
-    needs={"query", "answer", "reference"},
-    threshold=0.75,
-    method="model",
-    version="6",
-    source="Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
+@by_model(
+    {"query", "answer", "reference"},
+    "Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
+    "6",
 )
 def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     """0.75 · F1 over statements + 0.25 · cosine of answer and reference.
@@ -114,13 +112,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     return Score("answer_correctness", value=min(1.0, value), explanation=said_so)
 
 
-@evaluator(
-    version="5",
-    needs={"query", "documents"},
-    threshold=0.75,
-    method="model",
-    source="RAG evaluation guide; RAGAS context precision, by the embedded models",
-)
+@by_model({"query", "documents"}, "RAG evaluation guide; RAGAS context precision, by the embedded models", "5")
 def context_precision(trace: Trace, *, settings: Settings) -> Score:
     """Average precision of the chunks' order: (1 / relevant chunks) Σₖ (relevant up to k / k) · rₖ.
 
