@@ -74,18 +74,21 @@ def embed_groups(groups: Sequence[Sequence[str]], settings: Settings) -> list[Ve
     return parts
 
 
+def _embed_pairs(pairs: Sequence[tuple[list[str], list[str]]], settings: Settings) -> list[tuple[Vectors, Vectors]]:
+    vectors = iter(embed_groups([group for pair in pairs for group in pair], settings))
+    return list(zip(vectors, vectors, strict=True))
+
+
 def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
     """Per trace the cosines of its answer's passages with the query, or what the model that `models.similarity` names
     says of its sentences. Empty for an answer of too few words."""
     if settings.model("similarity"):
         return [_by_named_model(trace, settings.model("similarity")) for trace in traces]
-    groups: list[list[str]] = []
+    pairs = []
     for trace in traces:
         spans = passages(trace.answer, _ANSWER_SENTENCES) if _names_subject(trace.answer) else []
-        groups.append([trace.query])
-        groups.append([trace.answer[s.start : s.end] for s in spans])
-    vectors = embed_groups(groups, settings)
-    return [product(vectors[i + 1], vectors[i][0]) for i in range(0, len(vectors), 2)]
+        pairs.append(([trace.query], [trace.answer[s.start : s.end] for s in spans]))
+    return [product(sentences, query[0]) for query, sentences in _embed_pairs(pairs, settings)]
 
 
 def _names_subject(answer: str) -> bool:
@@ -158,18 +161,14 @@ def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list
     if get_embedder(settings.model("embedding")).name == OnnxEmbedder.name:
         return [_relevance_in_place(trace, settings) if _is_comparable(trace) else [] for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
-    groups: list[list[str]] = []
-    for trace, sentences in zip(traces, contexts, strict=True):
-        groups.append([trace.query])
-        groups.append([s.text for s in sentences])
-    vectors = embed_groups(groups, settings)
+    pairs = [([t.query], [s.text for s in sentences]) for t, sentences in zip(traces, contexts, strict=True)]
     relevance = []
-    for i, sentences in enumerate(contexts):
+    for trace, sentences, (query, vectors) in zip(traces, contexts, _embed_pairs(pairs, settings), strict=True):
         best: dict[int, float] = {}
-        cosines: Any = product(vectors[2 * i + 1], vectors[2 * i][0]) if sentences else []
+        cosines: Any = product(vectors, query[0]) if sentences else []
         for sentence, cosine in zip(sentences, cosines, strict=True):
             best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
-        relevance.append([_blended(traces[i], rank, cosine) for rank, cosine in best.items()])
+        relevance.append([_blended(trace, rank, cosine) for rank, cosine in best.items()])
     return relevance
 
 
@@ -244,13 +243,14 @@ def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[
     """
     answers = [_answer_sentences(trace) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
-    groups: list[list[str]] = []
-    for trace, spans, sentences in zip(traces, answers, contexts, strict=True):
-        groups.append([trace.answer[s.start : s.end] for s in spans])
-        groups.append([s.text for s in sentences])
-    vectors = embed_groups(groups, settings)
+    pairs = [
+        ([trace.answer[s.start : s.end] for s in spans], [s.text for s in sentences])
+        for trace, spans, sentences in zip(traces, answers, contexts, strict=True)
+    ]
+    vectors = _embed_pairs(pairs, settings)
     return [
-        _grounded(trace, answers[i], contexts[i], vectors[2 * i], vectors[2 * i + 1]) for i, trace in enumerate(traces)
+        _grounded(trace, spans, sentences, *pair)
+        for trace, spans, sentences, pair in zip(traces, answers, contexts, vectors, strict=True)
     ]
 
 
