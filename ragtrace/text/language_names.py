@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 _NAMES = dict(re.findall(r"(\w\w):\s([^;]+)", """
 en: english englisch anglais inglés inglese inglês engels английский английском 英語 英语 英文 영어; de: german
@@ -49,23 +48,15 @@ _ENDS = (
 
 def names_language(question: str, language: str) -> bool:
     """Whether a question names a language, for example "German cities" for `de`."""
-    return language in _NAMES and _name_pattern(language).search(question) is not None
+    return language in _NAMES and re.search(_name(language), question, re.I) is not None
 
 
 def asks_for_language(question: str, language: str) -> bool:
     """Whether a question asks for an answer in a language: "in German", "the German text"."""
-    return language in _NAMES and _request_pattern(language).search(question) is not None
-
-
-@lru_cache(maxsize=64)
-def _name_pattern(language: str) -> re.Pattern[str]:
-    return re.compile(_name(language), re.I)
-
-
-@lru_cache(maxsize=64)
-def _request_pattern(language: str) -> re.Pattern[str]:
+    if language not in _NAMES:
+        return False
     name = _name(language)
-    return re.compile(rf"(?<!\w){_BEFORE}{name}{_ENDS}|[用成]{name}|{name}{_AFTER}", re.I)
+    return re.search(rf"(?<!\w){_BEFORE}{name}{_ENDS}|[用成]{name}|{name}{_AFTER}", question, re.I) is not None
 
 
 def _name(language: str) -> str:

@@ -81,12 +81,9 @@ def _is_boundary(text: str, match: re.Match[str], end: int) -> bool:
 
 
 def _add(spans: list[Span], text: str, start: int, end: int) -> None:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    if start < end:
-        spans.append(Span(start, end))
+    if piece := text[start:end].strip():
+        begin = text.index(piece, start)
+        spans.append(Span(begin, begin + len(piece)))
 
 
 def prose(text: str, limit: int = 2_000) -> list[Span]:
