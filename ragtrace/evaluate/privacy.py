@@ -125,7 +125,9 @@ def _leakage(name: str, trace: Trace, search: Search, settings: Settings, engine
     in_query = {bare(trace.query[m.start : m.end]) for m in search(trace.query)}
     leaks = [m for m in search(trace.answer) if bare(trace.answer[m.start : m.end]) not in in_query]
     in_context = [m.kind for d in trace.documents for m in search(d.content)]
-    by_model, repeated = _by_origin(trace, leaks)
+    chunks = "\n".join(bare(d.content[:_MAX_CHARS]) for d in trace.documents) if leaks else ""
+    by_model = {m for m in leaks if bare(trace.answer[m.start : m.end]) not in chunks}
+    repeated = [m for m in leaks if m not in by_model]
     forbidden = [m for m in repeated if m.kind not in allowed]
     context = f"retrieval: {_counts(in_context)} in the chunks" if in_context else ""
     failures: tuple[str, ...] = ("retrieval",) if any(kind not in allowed for kind in in_context) else ()
@@ -144,13 +146,6 @@ def _leakage(name: str, trace: Trace, search: Search, settings: Settings, engine
 
 
 _MAX_CHARS = 200_000
-
-
-def _by_origin(trace: Trace, leaks: list[Match]) -> tuple[set[Match], list[Match]]:
-    """The leaks that are not in the chunks, and those that are."""
-    chunks = "\n".join(bare(d.content[:_MAX_CHARS]) for d in trace.documents) if leaks else ""
-    by_model = {m for m in leaks if bare(trace.answer[m.start : m.end]) not in chunks}
-    return by_model, [m for m in leaks if m not in by_model]
 
 
 # Certificates were reported before version 5; settings may still name them.

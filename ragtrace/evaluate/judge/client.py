@@ -100,7 +100,9 @@ class Judge:
         """
         fields = self._redacted(fields)
         messages, cut = render(prompt, fields)
-        key = self._digest(prompt, messages, (sample, temperature, top))
+        more = (sample, temperature, top)
+        what = (self.model, self._settings.judge_api_base, prompt.name, prompt.version, messages, more)
+        key = hashlib.sha256(json.dumps(what).encode("utf-8", "replace")).hexdigest()
         stored = self.store.get(key)
         if stored is not None:
             saved = json.loads(stored)
@@ -145,10 +147,6 @@ class Judge:
             raise JudgeError("judge_redaction", f"the redact function failed for {', '.join(failed)}; nothing was sent")
         return redacted
 
-    def _digest(self, prompt: Prompt, messages: Sequence[Message], more: tuple[Any, ...]) -> str:
-        what = (self.model, self._settings.judge_api_base, prompt.name, prompt.version, messages, more)
-        return hashlib.sha256(json.dumps(what).encode("utf-8", "replace")).hexdigest()
-
     def _first_form(self) -> str:
         # A server of one's own most likely takes a schema, and steps back where it does not.
         own = bool(self._settings.judge_api_base)
@@ -169,7 +167,8 @@ class Judge:
         except EvaluationError as error:  # also the budget's
             raise JudgeError(error.reason, str(error), lost[0]) from error
         except Exception as error:
-            raise JudgeError(self._reason(error), _brief(error), lost[0]) from error
+            what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:300]
+            raise JudgeError(self._reason(error), what, lost[0]) from error
         return replace(reply, usage=reply.usage + lost[0])
 
     def _attempt(self, request: JudgeRequest, lost: list[Usage]) -> Completion:
@@ -336,10 +335,6 @@ def _ledger(settings: Settings) -> Ledger:
         shared = SharedBudget(settings.judge_ledger, hour=hour, day=day)
     file = "" if shared else settings.judge_ledger
     return Ledger(settings.judge_store, file, hour=hour, day=day, shared=shared)
-
-
-def _brief(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
 
 
 _judges: Lazy[Judge] = Lazy(Judge)

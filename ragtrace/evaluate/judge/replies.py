@@ -39,7 +39,7 @@ _LATER = re.compile(rf"[\n.,;:!?][\s*_\"']*{_BARE_WORD}", re.I)
 _REMARK = "reason"
 """The one field that a verdict does without."""
 _DASHES = re.compile(r"[\W_]+")
-_CLOSING = {"{": "}", "[": "]"}
+_OPENING, _CLOSING = re.compile(r"[{\[]"), {"{": "}", "[": "]"}
 
 
 class UnreadableError(ValueError):
@@ -130,15 +130,10 @@ def _balanced(text: str) -> list[tuple[int, int | None]]:
     """Start and end of the outermost {…} and […] of a text, in order; the last has no end where nothing closes it."""
     ranges: list[tuple[int, int | None]] = []
     at: int | None = 0
-    while at is not None and (start := _first(text, at)) is not None:
-        at = _end(text, start)
-        ranges.append((start, at))
+    while at is not None and (opening := _OPENING.search(text, at)) is not None:
+        at = _end(text, opening.start())
+        ranges.append((opening.start(), at))
     return ranges
-
-
-def _first(text: str, at: int) -> int | None:
-    places = [p for p in (text.find("{", at), text.find("[", at)) if p >= 0]
-    return min(places) if places else None
 
 
 def _end(text: str, start: int) -> int | None:
