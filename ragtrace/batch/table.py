@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragtrace.batch.reporting.formats import NONE, clip, number, table
+from ragtrace.batch.reporting.formats import NONE, clip, number, rate, table
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Score
 from ragtrace.statistics.tally import ScoreTally
@@ -23,11 +23,6 @@ class EvaluatorFigures:
     """That it took; rows that an earlier run evaluated do not count."""
     error: str = ""
     """The explanation of the first failure."""
-
-    @property
-    def usable(self) -> bool:
-        """Whether there is any value or verdict."""
-        return bool(self.tally.values.count or self.tally.passes.count)
 
 
 class RunFigures:
@@ -63,19 +58,16 @@ class RunFigures:
         return [
             f"{name} has no value: {_reasons(figures)}"
             for name, figures in self.figures.items()
-            if not figures.usable and (figures.tally.errors or name in required)
+            if not (figures.tally.values.count or figures.tally.passes.count)
+            and (figures.tally.errors or name in required)
         ]
 
 
 def _row(name: str, figures: EvaluatorFigures) -> tuple[str, ...]:
     tally = figures.tally
-    mean, passes = tally.values.mean(), tally.passes.rate()
-    share = NONE
-    if passes is not None and passes.interval is not None:
-        low, high = passes.interval
-        share = f"{100 * passes.value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    mean = tally.values.mean()
     return (
-        name, str(tally.verdicts.total()), NONE if mean is None else number(mean.value), share,
+        name, str(tally.verdicts.total()), NONE if mean is None else number(mean.value), rate(tally.passes.rate()),
         str(tally.errors.total()), str(tally.verdicts[NOT_APPLICABLE]), f"{figures.seconds:.1f} s",
     )  # fmt: skip
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
+from ragtrace.statistics.estimates import Estimate
+
 NONE = "\N{EN DASH}"
 """Stands for a figure that does not exist."""
 
@@ -29,6 +31,14 @@ def mean_with_interval(mean: float | None, interval: tuple[float, float] | None)
     """A mean with its interval: `0.812 (0.790 to 0.834)`; `-` without a mean."""
     text = "-" if mean is None else f"{mean:.3f}"
     return f"{text} ({interval[0]:.3f} to {interval[1]:.3f})" if interval else text
+
+
+def rate(estimate: Estimate | None) -> str:
+    """A share with its interval, in percent."""
+    if estimate is None:
+        return NONE
+    low, high = estimate.interval or (estimate.value, estimate.value)
+    return f"{100 * estimate.value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def moment(seconds: float) -> str:

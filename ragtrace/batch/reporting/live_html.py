@@ -7,7 +7,7 @@ from typing import Any
 
 from ragtrace.base import svg
 from ragtrace.batch.reporting import live_text, page
-from ragtrace.batch.reporting.formats import moment
+from ragtrace.batch.reporting.formats import moment, rate
 from ragtrace.batch.reporting.live import EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 
@@ -16,18 +16,12 @@ _FRAME = svg.Frame(360, 150, 38, 6, 8, 20)
 
 def live_page(report: LiveReport) -> str:
     """The page as text. Raises MissingExtraError without jinja2."""
-    formats = live_text.rate, live_text.mean, live_text.effective, live_text.share, live_text.change
+    formats = rate, live_text.mean, live_text.effective, live_text.share, live_text.change
     filters: dict[str, Callable[..., Any]] = {
         form.__name__: form for form in (*formats, live_text.counts, live_text.value, live_text.summary, moment)
     }
-    filters |= {"halves": _halves, "timeline": timeline}
+    filters["timeline"] = timeline
     return page.render("live.html.j2", filters, {"r": report, "notes": live_text.notes(report)})
-
-
-def _halves(text: str) -> tuple[str, str]:
-    """Splits `value (interval)` into its two parts."""
-    value, _, interval = text.rstrip(")").partition(" (")
-    return value, interval
 
 
 def timeline(row: EvaluatorRow) -> str:
@@ -52,7 +46,7 @@ def timeline(row: EvaluatorRow) -> str:
 def _bar(i: int, start: float, passes: Estimate, scale: svg.Axis, count: int) -> str:
     low, high = passes.interval or (passes.value, passes.value)
     y, foot = _FRAME.y(scale.share(high)), _FRAME.y(scale.share(low))
-    title = f"{moment(start)}: {live_text.rate(passes)}, {passes.effective:.0f} effective"
+    title = f"{moment(start)}: {rate(passes)}, {passes.effective:.0f} effective"
     width = max(0.5, _FRAME.inner / count - 1)
     return svg.rect("band", _FRAME.x(i / count) + 0.5, y, width, max(1.0, foot - y), title=title)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ragtrace.base.terminal import fitted
-from ragtrace.batch.reporting.formats import NONE, moment, table
+from ragtrace.batch.reporting.formats import NONE, moment, rate, table
 from ragtrace.batch.reporting.live import LEAST, AppReport, EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 from ragtrace.text.sanitizer import finite
@@ -67,14 +67,6 @@ def notes(report: LiveReport) -> list[str]:
     if report.not_numbers:
         sentences.append(f"{report.not_numbers} values were no finite numbers; they count as errors.")
     return sentences
-
-
-def rate(estimate: Estimate | None) -> str:
-    """A share with its interval, in percent."""
-    if estimate is None:
-        return NONE
-    low, high = estimate.interval or (estimate.value, estimate.value)
-    return f"{100 * estimate.value:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def mean(estimate: Estimate | None) -> str:
