@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ragtrace.batch.reporting import page, report_charts, views
 from ragtrace.batch.reporting.analysis import Analysis
-from ragtrace.batch.reporting.classification import Classification
 from ragtrace.batch.reporting.formats import model_name, moment, number
-from ragtrace.batch.reporting.results import Metric
+from ragtrace.batch.reporting.results import values_of
 
 NAME = "report.html"
 _FLIPS = 50
@@ -27,7 +25,8 @@ def write_report(analysis: Analysis, folder: str | os.PathLike[str]) -> Path:
 def report(analysis: Analysis) -> str:
     """The page as text. Raises MissingExtraError without jinja2."""
     filters: dict[str, Callable[..., Any]] = {
-        "model_name": model_name, "moment": moment, "number": number, "confusion": _confusion,
+        "model_name": model_name, "moment": moment, "number": number,
+        "confusion": lambda table, *pair: next((n for *labels, n in table.confusion if labels == [*pair]), 0),
     }  # fmt: skip
     return page.render("report.html.j2", filters, _content(analysis))
 
@@ -49,19 +48,8 @@ def _content(analysis: Analysis) -> dict[str, Any]:
         "has_verdicts": views.has_verdicts(analysis), "cases": views.worst_cases(analysis),
         "answer_limit": views.ANSWER, "errors": views.errors(analysis),
         "judge_cost": sum(score.cost for row in run.results for score in row.scores.values()),
-        "charts": _charts(analysis),
+        "charts": [
+            (metric, report_charts.histogram(metric, values), len(values))
+            for metric in run.metrics.values() if (values := values_of(run.originals(), metric.name))
+        ],
     }  # fmt: skip
-
-
-def _charts(analysis: Analysis) -> list[tuple[Metric, str, int]]:
-    """Metric, picture and number of values, for each metric that has values."""
-    charts = []
-    for metric in analysis.run.metrics.values():
-        values = views.values_of(analysis, metric.name)
-        if values:
-            charts.append((metric, report_charts.histogram(metric, values), len(values)))
-    return charts
-
-
-def _confusion(table: Classification, expected: str, predicted: str) -> int:
-    return Counter({(one, other): n for one, other, n in table.confusion})[expected, predicted]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 
 from ragtrace.batch.reporting.formats import clip, mean_with_interval, model_name
-from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
+from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of, values_of
 from ragtrace.batch.reporting.summary import ModelSummary, Summary
 from ragtrace.records import Evidence
 
@@ -149,7 +150,7 @@ def questions(run: EvaluationRun, primary: Metric) -> list[tuple[str, dict[str, 
             of_question.setdefault(row.query, {}).setdefault(row.model, []).append(row)
 
     def hardness(item: tuple[str, dict[str, list[Result]]]) -> tuple[float, float]:
-        values = [v for rows in item[1].values() for row in rows if (v := value_of(row, primary.name)) is not None]
+        values = values_of(chain(*item[1].values()), primary.name)
         return -failing(item[1], primary.name), primary.oriented(fmean(values)) if values else 0.0
 
     return sorted(of_question.items(), key=hardness)
@@ -166,7 +167,7 @@ def _hardest(run: EvaluationRun, primary: Metric | None) -> Insight | None:
     if primary is None or len(ranked) < 2:
         return None
     query, of_model = ranked[0]
-    values = [v for rows in of_model.values() for row in rows if (v := value_of(row, primary.name)) is not None]
+    values = values_of(chain(*of_model.values()), primary.name)
     mean = fmean(values) if values else None
     row = next(iter(of_model.values()))[0]
     failed = f", {failing(of_model, primary.name)} of {len(of_model)} models fail" if len(of_model) > 1 else ""

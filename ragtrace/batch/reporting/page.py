@@ -29,7 +29,7 @@ def render(template: str, filters: Mapping[str, Callable[..., Any]], content: Ma
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_printable,
+        finalize=lambda value: value.translate(_UNPRINTABLE) if type(value) is str else value,
     )
     environment.filters |= {"clip": clip, "markup": markup, **filters}
     css = _read("report.css")
@@ -45,10 +45,6 @@ def write(page: str, path: str | os.PathLike[str]) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, lambda part: part.write_text(page, encoding="utf-8"))
     return target
-
-
-def _printable(value: Any) -> Any:
-    return value.translate(_UNPRINTABLE) if type(value) is str else value
 
 
 def _read(name: str) -> str:

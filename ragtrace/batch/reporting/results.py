@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragtrace.evaluation import Direction, Evaluator
@@ -129,6 +129,11 @@ def value_of(row: Result, metric: str) -> float | None:
     """A row's value for a metric; None where there is no score, or it has no value."""
     score = row.scores.get(metric)
     return None if score is None else score.value
+
+
+def values_of(rows: Iterable[Result], metric: str) -> list[float]:
+    """The values that rows have for a metric."""
+    return [value for row in rows if (value := value_of(row, metric)) is not None]
 
 
 def label_of(row: Result, metric: str) -> str | None:

@@ -11,7 +11,7 @@ from statistics import fmean
 from ragtrace.batch.reporting.analysis import Analysis
 from ragtrace.batch.reporting.formats import NONE, clip, number
 from ragtrace.batch.reporting.insights import questions
-from ragtrace.batch.reporting.results import FAIL, Metric, Result, label_of, value_of
+from ragtrace.batch.reporting.results import FAIL, Metric, Result, label_of, value_of, values_of
 from ragtrace.records import Evidence, Score
 
 QUESTIONS = 200
@@ -113,10 +113,7 @@ def heat_map(analysis: Analysis, models: Sequence[str]) -> tuple[int, list[tuple
     if primary is None:
         return 0, []
     ranked = questions(analysis.run, primary)
-    values = [
-        v for _, of in ranked for rows in of.values() for row in rows if (v := value_of(row, primary.name)) is not None
-    ]
-    ends = primary.ends(values)
+    ends = primary.ends(values_of((row for _, of in ranked for rows in of.values() for row in rows), primary.name))
     table = []
     for query, of_model in ranked[:QUESTIONS]:
         cells = [_heat(primary, of_model.get(model, []), ends) for model in models]
@@ -125,7 +122,7 @@ def heat_map(analysis: Analysis, models: Sequence[str]) -> tuple[int, list[tuple
 
 
 def _heat(metric: Metric, rows: Sequence[Result], ends: tuple[float, float]) -> TableCell:
-    values = [v for row in rows if (v := value_of(row, metric.name)) is not None]
+    values = values_of(rows, metric.name)
     if not values:
         verdicts = [label for row in rows if (label := label_of(row, metric.name))]
         return TableCell(verdicts[0] if verdicts else NONE)
@@ -219,8 +216,3 @@ def errors(analysis: Analysis) -> list[tuple[str, str, int, str]]:
 def has_verdicts(analysis: Analysis) -> bool:
     """Whether any row passes or fails, or has a parse failure."""
     return any(s.pass_rate is not None or s.counts.parse_failures for s in analysis.summaries)
-
-
-def values_of(analysis: Analysis, metric: str) -> list[float]:
-    """All values of a metric, of all models."""
-    return [v for row in analysis.run.originals() if (v := value_of(row, metric)) is not None]
