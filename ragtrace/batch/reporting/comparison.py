@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -78,8 +78,12 @@ def compare(a: EvaluationRun, b: EvaluationRun) -> Comparison:
         raise DataError("the two runs have no row in common: a pair of rows needs the same id and the same question")
     shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
     differences = [_difference(metric, b.metrics[metric.name], pairs) for metric in shared]
+    # A metric that is equal on every row can show nothing, whichever run is called B: it does not count.
+    ps = iter(significance.holm([d.p for d in differences if d.p is not None and d.varies]))
+    with_p = [d if d.p is None else replace(d, p_holm=next(ps) if d.varies else 1.0) for d in differences]
     return Comparison(
-        differences=tuple(_corrected(differences, {metric.name: metric for metric in shared})), matched=len(pairs),
+        differences=tuple(_with_verdict(d, a.metrics[d.metric].direction == "higher") for d in with_p),
+        matched=len(pairs),
         only_a=len(left) - len(common), only_b=len(right) - len(common), changed=len(common) - len(pairs),
     )  # fmt: skip
 
@@ -126,13 +130,6 @@ def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, flo
         if alone := sum(pair[here] is not None and pair[there] is None for pair in both):
             notes.append(f"{alone} rows have a score in {name} only")
     return notes
-
-
-def _corrected(differences: Sequence[Difference], metrics: Mapping[str, Metric]) -> list[Difference]:
-    """A metric that is equal on every row can show nothing, whichever run is called B: it does not count."""
-    ps = iter(significance.holm([d.p for d in differences if d.p is not None and d.varies]))
-    with_p = [d if d.p is None else replace(d, p_holm=next(ps) if d.varies else 1.0) for d in differences]
-    return [_with_verdict(d, metrics[d.metric].direction == "higher") for d in with_p]
 
 
 def _with_verdict(d: Difference, higher: bool) -> Difference:

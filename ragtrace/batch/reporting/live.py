@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from ragtrace.batch.reporting.formats import moment
 from ragtrace.errors import DataError, SettingError
@@ -144,7 +143,12 @@ def live_report(path: str | os.PathLike[str], since: float, until: float, app: s
         names.add(entry.app)
         if start <= entry.time < until and app in (None, entry.app):
             entries.append(entry)
-    _check(Path(path), reading, sorted(names), app)
+    if not names:
+        reason = f"none of its {reading.damaged} lines can be read" if reading.damaged else "it has no whole line"
+        raise DataError(f"{path} has no evaluations: {reason}")
+    if app is not None and app not in names:
+        choices = ", ".join(map(repr, sorted(names)[:20]))
+        raise DataError(f"{path} has no evaluations of the application {app!r}; choose one of {choices}")
     if not any(entry.time >= since for entry in entries):
         raise DataError(
             f"{path} has no evaluations{f' of {app}' if app else ''} from {moment(since)} to {moment(until)}; "
@@ -157,15 +161,6 @@ def live_report(path: str | os.PathLike[str], since: float, until: float, app: s
     apps = tuple(_app(name, by_app[name], since, until) for name in sorted(by_app))
     files = tuple(str(file) for file in reading.files)
     return LiveReport(since, until, apps, reading.damaged, reading.not_numbers, files, first <= start)
-
-
-def _check(path: Path, reading: Reading, names: Sequence[str], app: str | None) -> None:
-    if not names:
-        reason = f"none of its {reading.damaged} lines can be read" if reading.damaged else "it has no whole line"
-        raise DataError(f"{path} has no evaluations: {reason}")
-    if app is not None and app not in names:
-        choices = ", ".join(map(repr, names[:20]))
-        raise DataError(f"{path} has no evaluations of the application {app!r}; choose one of {choices}")
 
 
 def parse_time(text: str, now: float, option: str) -> float:

@@ -145,14 +145,9 @@ def perturbed(rows: Iterable[Trace], kinds: Sequence[str] = KINDS, seed: int = 0
         raise SettingError(f"unknown perturbation {unknown[0]!r}; choose from {', '.join(KINDS)}")
     originals = list(rows)
     others = [document for row in originals for document in row.documents] if "distractor" in kinds else []
-    return _all(originals, kinds, seed, others)
-
-
-def _all(
-    rows: Sequence[Trace], kinds: Sequence[str], seed: int, others: Sequence[Document]
-) -> Iterator[tuple[Trace, str]]:
-    for row in rows:
-        for kind in kinds:
-            changed = _KINDS[kind](row, random.Random(f"{seed} {kind} {row.trace_id} {row.query}"), others)
-            if changed is not None:
-                yield changed, kind
+    return (
+        (changed, kind)
+        for row in originals
+        for kind in kinds
+        if (changed := _KINDS[kind](row, random.Random(f"{seed} {kind} {row.trace_id} {row.query}"), others))
+    )
