@@ -26,7 +26,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -115,10 +115,7 @@ def save(path: str | os.PathLike[str], entries: Iterable[Calibrated]) -> None:
 
 def as_json(entry: Calibrated) -> dict[str, Any]:
     """The calibration as the file contains it, under the name of its evaluator."""
-    return {
-        "version": entry.version, "number": entry.number, "threshold": entry.threshold, "direction": entry.direction,
-        "made": entry.made, "curve": dict(entry.curve), "figures": dict(entry.figures),
-    }  # fmt: skip
+    return {name: value for name, value in asdict(entry).items() if name != "evaluator"}
 
 
 def _entries(content: Any) -> dict[str, Calibrated]:

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,9 +117,9 @@ def export_scores(store: Store, checks: Sequence[Evaluator], selection: LogSelec
     count = 0
     if is_parquet(target):
         with ScoreTable(target) as table:
-            while group := list(islice(lines, _GROUP)):
-                table.write(group)
-                count += len(group)
+            for line in lines:
+                table.write([line])
+                count += 1
             table.complete()
         return count
     to_stdout = str(target) == "-"

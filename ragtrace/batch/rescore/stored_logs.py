@@ -84,8 +84,9 @@ class StoredLogs:
         why. Logs that are stored meanwhile are left out, and so are those that are deleted."""
         last = _HIGHEST
         while True:
+            query = select(traces.c.id).where(traces.c.id < last, *self._unfinished())
             with self._store.reading() as connection:
-                chunk = self._chunk(connection, last)
+                chunk = list(connection.scalars(query.order_by(traces.c.id.desc()).limit(_CHUNK)))
                 items = list(self._items(connection, chunk))
             yield from items
             if len(chunk) < _CHUNK:
@@ -102,10 +103,6 @@ class StoredLogs:
         """The logs of these ids that are still there, each with the evaluators that it lacks."""
         with self._store.reading() as connection:
             return list(self._items(connection, ids))
-
-    def _chunk(self, connection: Connection, last: int) -> list[int]:
-        query = select(traces.c.id).where(traces.c.id < last, *self._unfinished())
-        return list(connection.scalars(query.order_by(traces.c.id.desc()).limit(_CHUNK)))
 
     def _items(self, connection: Connection, ids: Sequence[int]) -> Iterator[Item]:
         present: defaultdict[int, set[str]] = defaultdict(set)
