@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.base.background import Background, Bounds
+from ragtrace.base.groups import grouped
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.open_traces import OpenTraces
@@ -70,7 +71,7 @@ class Forwarder:
     def _work(self, batch: list[EndedTrace]) -> None:
         try:
             self._save_outcomes(batch)
-            for part in _parts(batch):
+            for part in grouped(batch, lambda trace: trace.trace.size, _REQUEST_BYTES):
                 self._forward(part)
         except _ClosingError:
             pass  # what has no place in the buffer is counted at the end
@@ -186,17 +187,3 @@ def _payload(trace: EndedTrace, sanitizer: Sanitizer | None) -> bytes | None:
             return None
         payload = redacted_payload
     return marked(payload, _outcome(trace).marks)
-
-
-def _parts(batch: Sequence[EndedTrace]) -> Iterator[list[EndedTrace]]:
-    """The traces of each request to the endpoint."""
-    part: list[EndedTrace] = []
-    size = 0
-    for trace in batch:
-        if part and size + trace.trace.size > _REQUEST_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(trace)
-        size += trace.trace.size
-    if part:
-        yield part

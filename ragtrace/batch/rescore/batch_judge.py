@@ -7,8 +7,10 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
+from ragtrace.base.groups import grouped
 from ragtrace.batch.rescore.batch_api import BatchApi, BatchApiError, BatchState
 from ragtrace.batch.rescore.batch_file import BatchFile, SavedReply, SentBatch, WaitingRequest
 from ragtrace.errors import PENDING, EvaluationError, SettingError
@@ -112,9 +114,10 @@ class BatchJudge(Judge):
         reserved: list[Reservation] = []
         total = 0
         with self._file.transaction():
-            for part in list(_parts(self._file.waiting())):
-                nano = sum(nano for _, nano in part)
-                digest = hashlib.sha256("".join(id for id, _ in part).encode()).hexdigest()[:32]
+            requests = ((r.id, r.nano, len(r.body.encode("utf-8", "replace"))) for r in self._file.waiting())
+            for part in list(grouped(requests, itemgetter(2), _MOST_BYTES, _MOST_REQUESTS)):
+                ids, nano = [id for id, _, _ in part], sum(nano for _, nano, _ in part)
+                digest = hashlib.sha256("".join(ids).encode()).hexdigest()[:32]
                 try:
                     reserved.append(self.store.reserve(nano, self._seconds, 0.0, digest))
                 except EvaluationError as error:
@@ -125,7 +128,7 @@ class BatchJudge(Judge):
                         f"{(sum(one.nano for one in reserved) + nano) / NANO:.2g} US dollars in a batch, and {error}; "
                         "they were not sent: raise the budget, wait for its next window, or choose fewer logs"
                     ) from error
-                self._file.assign([id for id, _ in part], reserved[-1])
+                self._file.assign(ids, reserved[-1])
                 total += len(part)
         self._own.update(reserved)
         return total
@@ -201,21 +204,6 @@ class BatchJudge(Judge):
         # What an earlier process has set aside in its memory alone is no longer counted, and is not given back.
         if batch.reserved in self._own or (self._is_durable and batch.reserved.id):
             self.store.settle(batch.reserved, nano)
-
-
-def _parts(requests: Iterable[WaitingRequest]) -> Iterator[list[tuple[str, int]]]:
-    """Ids and prices of the requests of each batch."""
-    part: list[tuple[str, int]] = []
-    size = 0
-    for request in requests:
-        length = len(request.body.encode("utf-8", "replace"))
-        if part and (len(part) >= _MOST_REQUESTS or size + length > _MOST_BYTES):
-            yield part
-            part, size = [], 0
-        part.append((request.id, request.nano))
-        size += length
-    if part:
-        yield part
 
 
 def _line(request: WaitingRequest) -> bytes:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.base.groups import grouped
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import package
 from ragtrace.evaluate.models import model_file
@@ -180,8 +181,7 @@ class Reader:
             return None
         measured: list[ClaimReading] = []
         whole, share, again = -math.inf, 1.0, _AGAIN
-        for first in _windows(parts):
-            window = list(first)
+        for window in grouped(parts, lambda part: len(part[1]), _WINDOW):
             for passes in range(_PASSES):
                 one = self._pass(question, pieces, window)
                 own = float(one.logits.answer[0])
@@ -288,19 +288,6 @@ def _parts(offsets: Sequence[tuple[int, int]], statements: Sequence[tuple[int, i
             at += 1
         parts += [(k, range(i, min(i + _WINDOW, at))) for i in range(first, at, _WINDOW)]
     return parts
-
-
-def _windows(parts: Window) -> Sequence[Window]:
-    """Parts that are read together: as many as a window holds."""
-    windows: list[list[tuple[int, range]]] = []
-    used = 0
-    for part in parts:
-        if not windows or used + len(part[1]) > _WINDOW:
-            windows.append([])
-            used = 0
-        windows[-1].append(part)
-        used += len(part[1])
-    return windows
 
 
 def _wrong_words(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ragtrace.base.groups import grouped
 from ragtrace.errors import ModelError, package
 from ragtrace.evaluate.models.external.consistency import Consistency
 from ragtrace.evaluate.models.external.libraries import EXTRA, device, is_local, load_errors
@@ -93,16 +94,8 @@ class TokenClassifier:
             return [list(documents)]
         room = max(16, room - self.tokens(self.prompt(question, [""])))
         label = self.tokens("passage 100: \n")
-        groups: list[list[str]] = []
-        used = room
-        for passage in (w for document in documents for w in windows(document, max(16, room - label), self.tokens)):
-            size = self.tokens(passage) + label
-            if used + size > room:
-                groups.append([])
-                used = 0
-            groups[-1].append(passage)
-            used += size
-        return groups
+        passages = (w for document in documents for w in windows(document, max(16, room - label), self.tokens))
+        return list(grouped(passages, lambda passage: self.tokens(passage) + label, room))
 
     def _marks(self, prompts: Sequence[str], answer: str) -> list[tuple[int, int, float]]:
         """Start and end of each token of the answer, and its probability of not being supported."""
