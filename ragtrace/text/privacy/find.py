@@ -15,22 +15,14 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ragtrace.settings import PHONE_REGIONS
-from ragtrace.text.privacy import checks, contexts, label_search, passwords, phones
+from ragtrace.text.privacy import checks, contexts, passwords, phones
 from ragtrace.text.privacy.decoded import DecodedText, decoded, plain_views, rejoined, unwrapped
+from ragtrace.text.privacy.label_search import labelled_values
 from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.privacy.rule_engine import Group, Rule, SearchText, load
 
-RULES = load(
-    {
-        **vars(checks),
-        **vars(contexts),
-        "is_command_password": passwords.is_command_password,
-        "labels": label_search.labelled_values,
-        "phones": phones.phones,
-        "assigned_secrets": passwords.assigned_secrets,
-        "spoken_passwords": passwords.spoken_passwords,
-    }
-)
+_MODULES = (checks, contexts, passwords, phones)
+RULES = load({name: value for module in _MODULES for name, value in vars(module).items()} | {"labels": labelled_values})
 """All rules, in order. Where two overlap, the first one is reported, and its placeholder is shown."""
 KINDS = {group: frozenset(r.kind for r in RULES if r.report and r.group == group) for group in ("personal", "secret")}
 """What is reported of each group."""
