@@ -188,7 +188,6 @@ class DiskBuffer(Buffer):
         return self._error
 
     def append(self, pieces: Sequence[SpanGroup]) -> None:
-        """See `Buffer`."""
         with self._queue.lock:
             for piece in pieces:
                 self._last += 1
@@ -197,12 +196,10 @@ class DiskBuffer(Buffer):
         self._do(lambda connection: connection.executemany(_SQL_PIECE, rows))
 
     def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
-        """See `Buffer`."""
         rows = [(trace_id, each.marks, each.events, each.annotations) for trace_id, each in outcomes]
         self._do(lambda connection: connection.executemany("INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", rows))
 
     def finish(self, rows: Sequence[int], trace_ids: Sequence[bytes], reason: str = "") -> None:
-        """See `Buffer`."""
         now = time.time()
 
         def work(connection: sqlite3.Connection) -> None:
@@ -215,7 +212,6 @@ class DiskBuffer(Buffer):
         self._do(work)
 
     def forget(self, trace_ids: Sequence[bytes]) -> None:
-        """See `Buffer`."""
         ids = [(each,) for each in trace_ids]
         statement = "DELETE FROM outcomes WHERE trace_id = ?"
         self._queue.put((lambda connection: connection.executemany(statement, ids), Future()))
@@ -223,16 +219,13 @@ class DiskBuffer(Buffer):
     # --- reading: before the first writing -------------------------------------------------------
 
     def pieces(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """See `Buffer`."""
         yield from self._connection.execute("SELECT row, trace_id, payload FROM pieces ORDER BY row")
 
     def outcomes(self) -> dict[bytes, TraceOutcome]:
-        """See `Buffer`."""
         rows = self._connection.execute("SELECT trace_id, marks, events, annotations FROM outcomes")
         return {trace_id: TraceOutcome(*outcome) for trace_id, *outcome in rows}
 
     def ended(self) -> list[bytes]:
-        """See `Buffer`."""
         since = time.time() - _MEMORY
         return [
             row[0] for row in self._connection.execute("SELECT trace_id FROM ended WHERE at > ? ORDER BY at", (since,))

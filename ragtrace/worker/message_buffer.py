@@ -148,7 +148,6 @@ class MessageBuffer(Buffer):
                     self._leave(entry)
 
     def forget(self, trace_ids: Sequence[bytes]) -> None:
-        """See `Buffer`."""
         with self._changed:
             for trace_id in trace_ids:
                 self._annotated.discard(trace_id)

@@ -32,5 +32,4 @@ class MessageDestination(Destination):
         return SendResult.REJECTED if all(result in ("", "too_large") for result in results) else SendResult.RETRY
 
     def close(self) -> None:
-        """See `Destination`."""
         self._publisher.close()
