@@ -73,10 +73,7 @@ def _once(redact: Callable[[str], str]) -> Callable[[str], str]:
     short: Recent[str] = Recent(_REMEMBERED_SHORT)
     long: Recent[str] = Recent(_REMEMBERED)
 
-    def redact_once(text: str) -> str:
-        return (short if len(text) < _SHORT else long).get((text,), lambda: redact(text))
-
-    return redact_once
+    return lambda text: (short if len(text) < _SHORT else long).get((text,), lambda: redact(text))
 
 
 _REMEMBERED, _REMEMBERED_SHORT = 128, 1_024

@@ -137,13 +137,10 @@ def names(text: str) -> list[Named]:
 def mask_names(text: str) -> str:
     """The text with `[name]` in the place of each person's name and `[address]` in that of each street address, and
     with what `mask_pii` masks. Raises MissingExtraError or ModelError where the model cannot be loaded."""
-    pieces = [text[at : at + _MAX_CHARS] for at in range(0, len(text), _MAX_CHARS)]
+    pieces = (text[at : at + _MAX_CHARS] for at in range(0, len(text), _MAX_CHARS))
     # The names first: the model reads the text as it was written.
-    return mask_pii("".join(map(_without_names, pieces)))
-
-
-def _without_names(text: str) -> str:
-    return replace_spans(text, [(one.start, one.end, _PLACEHOLDERS[one.kind]) for one in names(text)])
+    masked = (replace_spans(p, [(one.start, one.end, _PLACEHOLDERS[one.kind]) for one in names(p)]) for p in pieces)
+    return mask_pii("".join(masked))
 
 
 _PLACEHOLDERS = {"person": "[name]", "address": "[address]"}

@@ -8,7 +8,6 @@ import ipaddress
 import math
 import re
 from collections import Counter
-from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -157,18 +156,14 @@ _CARDS = re.compile(
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
-@cache
-def _module(name: str) -> Any:
-    return import_module(f"stdnum.{name}")
-
-
 def is_stdnum(text: str, modules: str) -> bool:
     """Whether one of these modules of python-stdnum (separated by blanks, e.g. `de.idnr`) accepts a number.
 
     True where none is named: the form is all that can be checked. Never raises.
     """
     compact = re.sub(r"[ ./-]", "", text)
-    return not modules or any(_accepts(_module(name), each) for name in modules.split(" ") for each in (text, compact))
+    found = (import_module(f"stdnum.{name}") for name in modules.split())
+    return not modules or any(_accepts(module, each) for module in found for each in (text, compact))
 
 
 def _accepts(module: Any, text: str) -> bool:

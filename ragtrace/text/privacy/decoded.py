@@ -231,21 +231,14 @@ def plain_views(text: str) -> list[str]:
         view = _EDGE.sub(lambda match: " " * len(match[0]), view)
     if view != text:
         views.append(view)
-    if "_" in view and (spread := _PLAIN_WORD.sub(_without_underscores, view)) != view:
-        views.append(spread)
+    if "_" in view:
+        spread = _PLAIN_WORD.sub(lambda word: word[0].replace("_", " ") if _DIGIT.search(word[0]) else word[0], view)
+        views += [spread] if spread != view else []
     if not text.isascii() and _LOOK_ALIKE.search(text):
-        latin = _MIXED.sub(_in_latin, text)
+        latin = _MIXED.sub(lambda word: word[0].translate(_LOOK_ALIKES) if _LATIN.search(word[0]) else word[0], text)
         if latin != text:
             views.append(latin)
     return views
-
-
-def _without_underscores(word: re.Match[str]) -> str:
-    return word[0].replace("_", " ") if _DIGIT.search(word[0]) else word[0]
-
-
-def _in_latin(word: re.Match[str]) -> str:
-    return word[0].translate(_LOOK_ALIKES) if _LATIN.search(word[0]) else word[0]
 
 
 @lru_cache(4_096)

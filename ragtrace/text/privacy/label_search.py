@@ -193,10 +193,6 @@ def _search() -> LabelSearch:
     ])  # fmt: skip
 
 
-def _items(text: SearchText) -> list[LabelItem]:
-    return _search().items(text)
-
-
 def has_label(text: str) -> bool:
     """Whether a text has a label of personal data."""
     return _search().has_label(text)
@@ -205,11 +201,9 @@ def has_label(text: str) -> bool:
 def labelled_values(rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
     """The values of the rule's kind. Masks hide also values with wrong check digits, and those that the words around
     them make a date, an amount or an example: a typo is as private, and a check takes longer."""
-    for item in text.once(_items):
-        if item.kind == rule.kind and (masks or _is_checked(text.text, item)):
-            yield item.start, item.end
-
-
-def _is_checked(text: str, item: LabelItem) -> bool:
-    span = item.start, item.end
-    return is_stdnum(text[slice(*span)], item.checks) and belongs_to_label(text, item.kind, item.label, span)
+    for kind, checks, label, start, end in text.once(_search().items):
+        if kind == rule.kind and (
+            masks
+            or (is_stdnum(text.text[start:end], checks) and belongs_to_label(text.text, kind, label, (start, end)))
+        ):
+            yield start, end
