@@ -112,6 +112,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         names = ", ".join(fields)[:300]
         raise ValueError(f"the row has neither query nor contexts nor answer; its columns are {names or 'none'}")
     id = _id(values.get("id"))
+    steps = _list_or_text(values.get("steps"))
     searched = values.get("contexts") == []  # says that nothing was found; without the field nothing is known
     model = None if values.get("model") is None else str(values["model"])
     trace = Trace(
@@ -122,7 +123,9 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
-        facts=Facts(model=model, steps=_steps(values), retrievals=int(searched)),
+        facts=Facts(
+            model=model, steps=tuple(steps) if isinstance(steps, (list, tuple)) else (), retrievals=int(searched)
+        ),
     )
     id = number if id is None else id
     return Row(id, trace, model or "", _number(values, "duration"), _number(values, "cost"))
@@ -170,11 +173,6 @@ def _list_or_text(value: Any) -> Any:
     """The list that a cell holds as JSON, or the value as it is."""
     items = as_list(value) if isinstance(value, str) else None
     return value if items is None else items
-
-
-def _steps(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    steps = _list_or_text(values.get("steps"))
-    return tuple(steps) if isinstance(steps, (list, tuple)) else ()
 
 
 def _number(values: Mapping[str, Any], key: str) -> float | None:

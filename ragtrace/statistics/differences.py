@@ -120,7 +120,8 @@ def difference_sentence(name_a: str, name_b: str, difference: ShareDifference) -
     """
     low, high = (100 * bound for bound in difference.interval)
     value = 100 * difference.value
-    places = _places(low, value, high)
+    # No decimal places for a wide interval, unless one of the numbers would look like 0.
+    places = 1 if high - low < 4 or min(abs(low), abs(value), abs(high)) < 0.5 else 0
     pairs = difference.pairs
     size = f"n = {pairs:,} pairs" if pairs is not None else f"n = {difference.b.count:,} and {difference.a.count:,}"
     word = "fewer" if value < 0 else "more"
@@ -135,8 +136,3 @@ def difference_sentence(name_a: str, name_b: str, difference: ShareDifference) -
 def signed_points(points: float, places: int = 1) -> str:
     """Percentage points with their sign."""
     return f"{points:+.{places}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _places(low: float, value: float, high: float) -> int:
-    """Decimal places for a difference and its bounds: none for a wide interval, unless one would look like 0."""
-    return 1 if high - low < 4 or min(abs(low), abs(value), abs(high)) < 0.5 else 0

@@ -208,7 +208,10 @@ class Judge:
         try:
             reply = read_reply(within(seconds, lambda: self._complete(request.messages, request.temperature, options)))
         except Exception as error:
-            self._refund(reserved, error, lost)
+            # What the server turned away costs nothing. Where it may have answered unheard, the money counts as spent.
+            spent = 0 if self._turned_away(error) else reserved.nano
+            self.store.settle(reserved, spent)
+            lost[0] += Usage(cost=spent / NANO)
             raise
         return replace(reply, usage=self._settle(reserved, reply.usage, most))
 
@@ -236,10 +239,7 @@ class Judge:
 
     def _complete(self, messages: Sequence[Message], temperature: float, options: Mapping[str, Any]) -> Any:
         settings = self._settings
-        if settings.judge_api_base:
-            options = {**options, "api_base": settings.judge_api_base}
-        if self._key:
-            options = {**options, "api_key": self._key}
+        access = {"api_base": settings.judge_api_base, "api_key": self._key}
         return self._litellm.completion(
             model=self.model,
             messages=list(messages),
@@ -250,6 +250,7 @@ class Judge:
             max_retries=0,
             drop_params=True,
             **options,
+            **{name: value for name, value in access.items() if value},
         )
 
     def _most(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Usage:
@@ -271,15 +272,6 @@ class Judge:
         nano = self._nano(usage)
         self.store.settle(reserved, nano)
         return replace(usage, cost=nano / NANO)
-
-    def _refund(self, reserved: Reservation, error: Exception, lost: list[Usage]) -> None:
-        """What the server turned away costs nothing. Where it may have answered and we did not hear it, the money
-        counts as spent."""
-        if self._turned_away(error):
-            self.store.settle(reserved, 0)
-        else:
-            self.store.settle(reserved, reserved.nano)
-            lost[0] += Usage(cost=reserved.nano / NANO)
 
     def _turned_away(self, error: BaseException | None) -> bool:
         """Whether the server answered with an error. litellm calls a broken connection a server's error, too: what
@@ -330,11 +322,10 @@ def _pause(state: Any) -> float:
 
 def _ledger(settings: Settings) -> Ledger:
     hour, day = settings.judge_budget_hour, settings.judge_budget_day
-    shared: SharedBudget | None = None
-    if is_server(settings.judge_ledger):
-        shared = SharedBudget(settings.judge_ledger, hour=hour, day=day)
-    file = "" if shared else settings.judge_ledger
-    return Ledger(settings.judge_store, file, hour=hour, day=day, shared=shared)
+    if not is_server(settings.judge_ledger):
+        return Ledger(settings.judge_store, settings.judge_ledger, hour=hour, day=day)
+    shared = SharedBudget(settings.judge_ledger, hour=hour, day=day)
+    return Ledger(settings.judge_store, hour=hour, day=day, shared=shared)
 
 
 _judges: Lazy[Judge] = Lazy(Judge)
