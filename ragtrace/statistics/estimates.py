@@ -6,7 +6,7 @@ Each evaluation has the weight w = 1/p, where p is the probability with which it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtrace.statistics.intervals import normal, wilson
@@ -138,7 +138,12 @@ def weighted(
     Raises ValueError for empty or unequal sequences, for values that are not finite, and for numbers that are not
     probabilities in (0, 1].
     """
-    _check(values, probabilities)
+    if not values:
+        raise ValueError("weighted needs at least one value")
+    if invalid := [p for p in probabilities if not 0.0 < p <= 1.0]:
+        raise ValueError(f"{invalid[0]!r} is no inclusion probability: it must be in (0, 1]")
+    if infinite := [v for v in values if not math.isfinite(v)]:
+        raise ValueError(f"{infinite[0]!r} is no value: it must be a finite number")
     sums = Sums()
     for value, probability in zip(values, probabilities, strict=True):
         sums.add(value, probability, most)
@@ -146,12 +151,3 @@ def weighted(
     estimate = sums.rate() if is_rate else sums.mean()
     assert estimate is not None
     return estimate
-
-
-def _check(values: Sequence[float], probabilities: Iterable[float]) -> None:
-    if not values:
-        raise ValueError("weighted needs at least one value")
-    if invalid := [p for p in probabilities if not 0.0 < p <= 1.0]:
-        raise ValueError(f"{invalid[0]!r} is no inclusion probability: it must be in (0, 1]")
-    if infinite := [v for v in values if not math.isfinite(v)]:
-        raise ValueError(f"{infinite[0]!r} is no value: it must be a finite number")

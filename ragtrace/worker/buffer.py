@@ -151,7 +151,10 @@ class DiskBuffer(Buffer):
             self._connection.execute("BEGIN IMMEDIATE")
             for work, _ in items:
                 work(self._connection)
-            self._prune()
+            if (now := time.monotonic()) - self._pruned > _PRUNE:
+                self._pruned = now
+                self._keep_reserve()
+                self._connection.execute("DELETE FROM ended WHERE at < ?", (time.time() - _MEMORY,))
             self._connection.execute("COMMIT")
         except sqlite3.Error as failure:
             error = OSError(f"the buffer {self._path} cannot be written: {failure}")
@@ -165,13 +168,6 @@ class DiskBuffer(Buffer):
                 future.set_result(None)
             else:
                 future.set_exception(error)
-
-    def _prune(self) -> None:
-        now = time.monotonic()
-        if now - self._pruned > _PRUNE:
-            self._pruned = now
-            self._keep_reserve()
-            self._connection.execute("DELETE FROM ended WHERE at < ?", (time.time() - _MEMORY,))
 
     def _do(self, work: _Work) -> None:
         future: Future[None] = Future()

@@ -55,7 +55,10 @@ def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
         if document.get("format_version") != _VERSION:
             version = document.get("format_version")
             raise DataError(f"{path} has format version {version}, this ragtrace reads {_VERSION}")
-        run = _run(document)
+        metrics = [metric_from_dict(values) for values in document["metrics"]]
+        info = Info(**{**document["info"], "unusable": tuple(document["info"]["unusable"])})
+        results = tuple(result_from_dict(row) for row in document["results"])
+        run = EvaluationRun(results, {metric.name: metric for metric in metrics}, info)
         digest = document["parquet"]["sha256"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is damaged: {type(error).__name__}: {error}") from error
@@ -135,13 +138,6 @@ def sparse(score: Score) -> dict[str, Any]:
     """The fields of a score that differ from their defaults: most fields of most scores do not."""
     values = {name: value for name, default in _DEFAULTS.items() if (value := getattr(score, name)) != default}
     return {**values, **({"evidence": [asdict(e) for e in score.evidence]} if score.evidence else {})}
-
-
-def _run(document: Mapping[str, Any]) -> EvaluationRun:
-    metrics = [metric_from_dict(values) for values in document["metrics"]]
-    info = Info(**{**document["info"], "unusable": tuple(document["info"]["unusable"])})
-    results = tuple(result_from_dict(row) for row in document["results"])
-    return EvaluationRun(results, {metric.name: metric for metric in metrics}, info)
 
 
 def score_of(name: str, fields: Mapping[str, Any]) -> Score:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -66,19 +66,14 @@ def _add_suite(
         time=f"{seconds:.3f}",
     )
     properties = ElementTree.SubElement(suite, "properties")
-    for key, value in _properties(run, name):
+    pairs = {"file": run.info.file, "ragtrace": run.info.version}
+    if (metric := run.metrics.get(name)) is not None:
+        pairs |= {"version": metric.version, "condition": metric.condition}
+    for key, value in pairs.items():
         ElementTree.SubElement(properties, "property", name=key, value=_xml_text(value))
     suite.extend(cases)
     ElementTree.SubElement(suite, "system-out")
     ElementTree.SubElement(suite, "system-err")
-
-
-def _properties(run: EvaluationRun, name: str) -> Iterator[tuple[str, str]]:
-    yield "file", run.info.file
-    yield "ragtrace", run.info.version
-    if (metric := run.metrics.get(name)) is not None:
-        yield "version", metric.version
-        yield "condition", metric.condition
 
 
 def _row_case(metric: Metric, row: Result) -> ElementTree.Element:
