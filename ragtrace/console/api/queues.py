@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
@@ -38,17 +39,11 @@ class QueueFilter(Body):
         return Filter(**{name: value for name, value in self.model_dump().items() if value})
 
 
-class QueueOut(BaseModel):
+@dataclass(frozen=True, slots=True)
+class QueueOut(NamedQueue):
     """A named queue with its reviewers and the numbers of its logs."""
 
-    name: str
-    instructions: str
-    filter: QueueFilter
-    assignees: tuple[str, ...]
-    """Empty: every reviewer."""
-    closed: bool
-    waiting: int
-    done: int
+    filter: QueueFilter  # type: ignore[assignment]
 
 
 class QueueIn(Body):
@@ -83,8 +78,7 @@ class Sent(BaseModel):
 
 def _out(queue: NamedQueue) -> QueueOut:
     fields = {name: value for name in named_queues.FILTER_FIELDS if (value := getattr(queue.filter, name))}
-    values = {name: getattr(queue, name) for name in QueueOut.model_fields if name != "filter"}
-    return QueueOut(**values, filter=QueueFilter(**fields))
+    return QueueOut(**{**asdict(queue), "filter": QueueFilter(**fields)})
 
 
 @router.get("/review/queues")

@@ -20,23 +20,11 @@ class Mark(BaseModel):
     label: str | None
 
 
-class TraceRow(BaseModel):
+@dataclass(frozen=True, slots=True)
+class TraceRow(TraceSummary):
     """A trace as lists show it."""
 
-    id: int
-    trace_id: str
-    started: float
-    duration: float
-    app: str
-    model: str | None
-    prompt_version: str | None
-    error: str | None
-    cause: str | None
-    thumbs: int | None
-    reviewed: bool
-    query: str
-    answer: str
-    scores: dict[str, Mark]
+    scores: Mapping[str, Mark]  # type: ignore[assignment]
 
 
 class TracePage(BaseModel):
@@ -88,7 +76,7 @@ def page(page_: Page) -> TracePage:
 def _row(row: TraceSummary) -> TraceRow:
     scores = {name: Mark(value=finite(value), label=label) for name, (value, label) in row.scores.items()}
     texts = {"query": clean(row.query), "answer": clean(row.answer)}
-    return TraceRow(**{name: getattr(row, name) for name in TraceRow.model_fields} | texts | {"scores": scores})
+    return TraceRow(**{f.name: getattr(row, f.name) for f in fields(row)} | texts | {"scores": scores})
 
 
 def _document(document: Document) -> Document:

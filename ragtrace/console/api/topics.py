@@ -7,11 +7,11 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from ragtrace.console import visible_content
@@ -42,19 +42,12 @@ class GapQuery(Period):
     format: Literal["json", "jsonl", "csv"] = "json"
 
 
-class GapOut(BaseModel):
+@dataclass(frozen=True, slots=True)
+class GapOut(KnowledgeGap):
     """A question that the documents do not answer."""
 
-    question: str
-    topic: str
-    times: int
-    requests: float
-    cause: str
-    app: str
-    latest: str
+    latest: str  # type: ignore[assignment]
     """ISO 8601, UTC."""
-    trace_id: str
-    document: str
 
 
 @router.get("/topics")
@@ -91,7 +84,7 @@ def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     """A text that a spreadsheet would take for a formula gets an apostrophe."""
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow(GapOut.model_fields)
+    writer.writerow(GapOut.__dataclass_fields__)
     for row in rows:
         writer.writerow(
             f"'{each}" if isinstance(each, str) and each.startswith(_FORMULA) else each for each in row.values()
