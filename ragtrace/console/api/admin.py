@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ragtrace.console import accounts, audit, tokens
 from ragtrace.console.access import Admin, store_of
@@ -62,10 +62,9 @@ class TokenMade(TokenOut):
     token: str
 
 
-class AuditQuery(BaseModel):
+class AuditQuery(Body):
     """Which lines."""
 
-    model_config = ConfigDict(extra="forbid")
     user: Short = ""
     action: Annotated[str, Field(max_length=60, pattern=r"^[^\x00]*$")] = ""
     before: Id | None = Field(None, description="The id of the last line seen, to go on")

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sqlalchemy import select, update
 
 from ragtrace import calibrations as calibration_file
@@ -25,10 +25,9 @@ router = APIRouter(prefix="/api", tags=["calibration"])
 Name = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 
 
-class Candidates(BaseModel):
+class Candidates(Body):
     """Which thresholds."""
 
-    model_config = ConfigDict(extra="forbid")
     threshold: Annotated[list[Value], Field(max_length=100)] = Field(
         default_factory=list, description="Candidates; without any, up to 41 that divide the reviewed scores"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
@@ -64,7 +64,6 @@ class Kept(BaseModel):
 class Alert(BaseModel):
     """One of Alertmanager's alerts."""
 
-    model_config = ConfigDict(extra="ignore")
     status: Annotated[str, Field(max_length=20)] = "firing"
     labels: Annotated[dict[str, Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]], Field(max_length=100)]
     startsAt: Annotated[str, Field(max_length=60)] = ""  # noqa: N815 Alertmanager's name
@@ -73,7 +72,6 @@ class Alert(BaseModel):
 class Alerts(BaseModel):
     """What Alertmanager posts to a webhook, version 4; what else it says is not looked at."""
 
-    model_config = ConfigDict(extra="ignore")
     alerts: Annotated[list[Alert], Field(max_length=1_000)]
 
 
@@ -94,10 +92,9 @@ class LabelsOut(BaseModel):
     """The first hundred."""
 
 
-class ExportQuery(BaseModel):
+class ExportQuery(Body):
     """What goes out, and under what terms."""
 
-    model_config = ConfigDict(extra="forbid")
     format: Literal["jsonl", "jsonl.gz", "parquet"] = "jsonl"
     license: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9 .+-]*$")] = ""
     consent: Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f]*$")] = ""

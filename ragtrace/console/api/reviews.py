@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, Viewer, settings_of, store_of
@@ -74,10 +74,9 @@ class Picked(BaseModel):
     picked: int
 
 
-class AnswerPeriod(BaseModel):
+class AnswerPeriod(Body):
     """Of which reviews."""
 
-    model_config = ConfigDict(extra="forbid")
     since: Unix | None = None
     until: Unix | None = None
 

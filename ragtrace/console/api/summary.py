@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sqlalchemy import func, select, text
 from starlette.responses import Response
 
 from ragtrace._version import __version__
 from ragtrace.console.access import Viewer, store_of
-from ragtrace.console.api.inputs import Short, Unix
+from ragtrace.console.api.inputs import Body, Short, Unix
 from ragtrace.console.chatlogs import costs, overview, schema_upgrade
 from ragtrace.console.chatlogs.schema import sums, traces
 from ragtrace.console.chatlogs.store import Store
@@ -24,10 +24,9 @@ router = APIRouter(prefix="/api", tags=["overview"])
 _DAY = 86_400
 
 
-class Period(BaseModel):
+class Period(Body):
     """Of which time and application."""
 
-    model_config = ConfigDict(extra="forbid")
     since: Unix | None = Field(
         None, description="Unix seconds; default: a day before `until`; for topics 7, true shares 30"
     )

@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from sqlalchemy import select
 
 from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
-from ragtrace.console.api.inputs import Short, Thumbs, TracePath, Unix, Value, Words, trace_key
+from ragtrace.console.api.inputs import Body, Short, Thumbs, TracePath, Unix, Value, Words, trace_key
 from ragtrace.console.chatlogs import schema, search
 from ragtrace.console.chatlogs.store_types import Filter
 
 router = APIRouter(prefix="/api", tags=["traces"])
 
 
-class Filters(BaseModel):
+class Filters(Body):
     """Which stored traces; every filter that is given must hold."""
 
-    model_config = ConfigDict(extra="forbid")
     text: Words = Field("", description='Words that query, answer or chunks contain; "words in quotes" are a phrase')
     app: Short = ""
     env: Short = ""
