@@ -114,8 +114,7 @@ def is_local(request: Request) -> bool:
     state = request.app.state
     if not settings_of(request).private or getattr(state, "has_users", False):
         return False
-    with store_of(request).reading() as connection:
-        state.has_users = accounts.exist(connection)  # once there are some, there always are
+    state.has_users = accounts.exist(store_of(request))  # once there are some, there always are
     return not state.has_users
 
 

@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, insert, or_, select, update
+from sqlalchemy import Connection, Row, insert, or_, select, update
 
 from ragtrace.console import sessions
 from ragtrace.console.chatlogs import schema
@@ -46,29 +46,29 @@ class Account:
     """`password`, `oidc` or `none`."""
 
 
-def exist(connection: Connection) -> bool:
+def exist(store: Store) -> bool:
     """Whether anybody could sign in, disabled or not: a console that once had users never opens again by itself."""
     users = schema.users
     able = select(users.c.id).where(or_(users.c.password.is_not(None), users.c.subject.is_not(None))).limit(1)
-    return connection.execute(able).first() is not None
+    return store.scalar(able) is not None
 
 
-def everybody(connection: Connection) -> list[Account]:
+def everybody(store: Store) -> list[Account]:
     """All users, by name."""
-    return [_account(row) for row in connection.execute(select(schema.users).order_by(schema.users.c.name)).mappings()]
+    return [_account(row) for row in store.rows(select(schema.users).order_by(schema.users.c.name))]
 
 
 def find(connection: Connection, name: str) -> Account:
     """The user of that name. Raises DataError if it does not exist."""
-    row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
+    row = connection.execute(select(schema.users).where(schema.users.c.name == name)).one_or_none()
     if row is None:
         raise DataError(f"there is no user {name!r}")
     return _account(row)
 
 
-def _account(row: RowMapping) -> Account:
-    sign_in = "password" if row["password"] else "oidc" if row["subject"] else "none"
-    return Account(row["id"], row["name"], row["role"], bool(row["disabled"]), row["created"], sign_in)
+def _account(row: Row[Any]) -> Account:
+    sign_in = "password" if row.password else "oidc" if row.subject else "none"
+    return Account(row.id, row.name, row.role, bool(row.disabled), row.created, sign_in)
 
 
 def add(store: Store, name: str, role: str, password: str | None = None, subject: str | None = None) -> Account:
@@ -128,20 +128,19 @@ def verify(store: Store, name: str, password: str) -> Account | None:
     """The user, if that is their password. Takes as long for a name that does not exist."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
-    with store.reading() as connection:
-        row = connection.execute(select(schema.users).where(schema.users.c.name == name)).mappings().one_or_none()
-    password_hash = row["password"] if row is not None and row["password"] else _dummy()
+    row = next(iter(store.rows(select(schema.users).where(schema.users.c.name == name))), None)
+    password_hash = row.password if row is not None and row.password else _dummy()
     try:
         with _turns:
             _hasher().verify(password_hash, password[: LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return None
-    if row is None or not row["password"] or row["disabled"]:
+    if row is None or not row.password or row.disabled:
         return None
     if _hasher().check_needs_rehash(password_hash):
         better = _hasher().hash(password)
         with store.writing() as connection:
-            connection.execute(update(schema.users).where(schema.users.c.id == row["id"]).values(password=better))
+            connection.execute(update(schema.users).where(schema.users.c.id == row.id).values(password=better))
     return _account(row)
 
 

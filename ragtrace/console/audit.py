@@ -120,9 +120,8 @@ def read(
         query = query.where(table.c.action == action)
     if before is not None:
         query = query.where(table.c.id < before)
-    with store.reading() as connection:
-        rows = connection.execute(query).mappings().all()
-    return tuple(Line(**{**row, "detail": json.loads(row["detail"] or "{}")}) for row in rows)
+    rows = store.rows(query)
+    return tuple(Line(**{**row._asdict(), "detail": json.loads(row.detail or "{}")}) for row in rows)
 
 
 class Auditing:

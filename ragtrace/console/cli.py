@@ -100,9 +100,7 @@ def _serve(options: argparse.Namespace) -> int:
     for file in filter(None, (options.tls_certificate, options.tls_key)):
         Path(file).read_bytes()  # uvicorn's error does not name it
     with open_store_of(options, create=options.create) as store, deliver_verdicts(store):
-        with store.reading() as connection:
-            is_empty = connection.execute(select(traces.c.id).limit(1)).first() is None
-        if is_empty:
+        if store.scalar(select(traces.c.id).limit(1)) is None:
             logging.getLogger("ragtrace.console").warning(
                 "ragtrace console: the store %s holds no logs. If it should, check --store", store.name
             )
@@ -123,8 +121,8 @@ def _user_add(options: argparse.Namespace) -> int:
 def _user_list(options: argparse.Namespace) -> int:
     from ragtrace.console import accounts
 
-    with open_store_of(options) as store, store.reading() as connection:
-        for account in accounts.everybody(connection):
+    with open_store_of(options) as store:
+        for account in accounts.everybody(store):
             state = "disabled" if account.disabled else "active"
             print(f"{account.name:32} {account.role:10} {account.sign_in:10} {state}")
     return 0
@@ -151,9 +149,8 @@ def _user_link(options: argparse.Namespace) -> int:
     from ragtrace.console.login import local_address
 
     with open_store_of(options) as store:
-        with store.reading() as connection:
-            if accounts.exist(connection):
-                raise SettingError("the console has users: sign in with a name and a password")
+        if accounts.exist(store):
+            raise SettingError("the console has users: sign in with a name and a password")
         address = local_address(store, options.url)
         _audited(store, "user.link", accounts.LOCAL)
     print(address)

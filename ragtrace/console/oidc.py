@@ -89,20 +89,20 @@ def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject:
         audit.failed_login(request, "role")
         raise Problem(403, "You have no role here", "Your account has no role in this console. Ask its admin for one.")
     table = schema.users
-    with store.reading() as connection:
-        row = connection.execute(select(table).where(table.c.subject == subject)).mappings().one_or_none()
+    rows = store.rows(select(table).where(table.c.subject == subject))
+    row = rows[0] if rows else None
     if row is None:
         account = accounts.add(store, _free_name(request, claims, subject), role, subject=subject)
         audit.note(request, new=True)
-    elif row["disabled"]:
+    elif row.disabled:
         audit.failed_login(request, "disabled")
         raise Problem(403, "Your account is disabled", "Ask an admin of this console to enable it.")
     else:
-        if row["role"] != role:
+        if row.role != role:
             with store.writing() as connection:
-                connection.execute(update(table).where(table.c.id == row["id"]).values(role=role))
+                connection.execute(update(table).where(table.c.id == row.id).values(role=role))
         with store.reading() as connection:
-            account = accounts.find(connection, row["name"])
+            account = accounts.find(connection, row.name)
     audit.note(request, user=account.name, by="oidc", role=role)
     request.app.state.has_users = True
     return login.start(request, account.id, login.inside(next))
@@ -124,8 +124,7 @@ def _free_name(request: Request, claims: Mapping[str, Any], subject: str) -> str
     """The name from the provider, made unique: an existing user of that name is another person."""
     preferred = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
     name = re.sub(r"[^\w.@+-]", "-", preferred)[:80] or "user"
-    with store_of(request).reading() as connection:
-        exists = connection.execute(select(schema.users.c.id).where(schema.users.c.name == name)).first() is not None
+    exists = store_of(request).scalar(select(schema.users.c.id).where(schema.users.c.name == name)) is not None
     return f"{name}-{sessions.hashed(subject)[:8]}" if exists or name == accounts.LOCAL else name
 
 

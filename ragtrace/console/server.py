@@ -33,7 +33,7 @@ _log = logging.getLogger("ragtrace.console")
 
 def check(store: Store, settings: ConsoleSettings) -> None:
     """Raises SettingError if other machines could reach a console without users."""
-    if settings.private or settings.oidc is not None or _has_users(store):
+    if settings.private or settings.oidc is not None or accounts.exist(store):
         return
     if settings.loopback:
         what = "the console is to be reached through a proxy or by another name (the settings url, hosts, proxies)"
@@ -43,11 +43,6 @@ def check(store: Store, settings: ConsoleSettings) -> None:
         f"{what}, and there are no users yet: everybody would be let in. Add one first: "
         "ragtrace user add NAME --role admin --store URL; or configure OpenID Connect; or listen on 127.0.0.1"
     )
-
-
-def _has_users(store: Store) -> bool:
-    with store.reading() as connection:
-        return accounts.exist(connection)
 
 
 def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: str = "") -> None:
@@ -60,7 +55,7 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         name = f"[{host}]" if ":" in str(host) else host
         scheme = "https" if certificate else "http"
         address = f"{scheme}://{name}:{port}"
-        if settings.private and not _has_users(store):
+        if settings.private and not accounts.exist(store):
             _log.info("ragtrace console: open %s (once; the browser stays signed in)", local_address(store, address))
         else:
             _log.info("ragtrace console: %s", address)

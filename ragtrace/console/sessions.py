@@ -53,8 +53,7 @@ def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Se
         .where(sessions.c.hash == hashed(cookie), users.c.disabled.is_(False))
         .where(sessions.c.expires > now, sessions.c.seen > now - idle)
     )
-    with store.reading() as connection:
-        row = connection.execute(query).one_or_none()
+    row = next(iter(store.rows(query)), None)
     if row is None:
         return None
     if row.seen < now - min(_SEEN_EVERY, idle / 10):  # not a write for every click

@@ -49,8 +49,7 @@ def go(browser: TestClient, next: str = "/traces") -> Any:
 
 
 def names(console: Console) -> list[str]:
-    with console.store.reading() as connection:
-        return [account.name for account in accounts.everybody(connection)]
+    return [account.name for account in accounts.everybody(console.store)]
 
 
 def test_a_user_of_the_provider_gets_in(sso: Console, provider: Provider) -> None:

@@ -74,8 +74,7 @@ class AuditQuery(Body):
 @router.get("/users")
 def list_users(request: Request, user: Admin) -> list[accounts.Account]:
     """Everybody."""
-    with store_of(request).reading() as connection:
-        return accounts.everybody(connection)
+    return accounts.everybody(store_of(request))
 
 
 @router.post("/users", status_code=201)
@@ -94,9 +93,8 @@ def change_user(request: Request, user: Admin, name: Name, change: UserChange) -
         raise Problem(
             409, "You may not do this to yourself", "Another admin can change your role or disable your account."
         )
-    with store.reading() as connection:
-        if not any(account.name == name for account in accounts.everybody(connection)):
-            raise Problem(404, "There is no such user", "GET /api/users lists them.")
+    if not any(account.name == name for account in accounts.everybody(store)):
+        raise Problem(404, "There is no such user", "GET /api/users lists them.")
     audit.note(request, **change.model_dump(include={"role", "disabled"}, exclude_none=True))
     if change.role is not None:
         accounts.set_role(store, name, change.role)

@@ -87,9 +87,8 @@ def list_calibrations(request: Request, user: Viewer, name: Name) -> list[Calibr
     statement = (
         select(calibrations).where(calibrations.c.evaluator == name).order_by(calibrations.c.id.desc()).limit(100)
     )
-    with store_of(request).reading() as connection:
-        rows = connection.execute(statement).mappings().all()
-    return [CalibrationOut(**{**row, "content": json.loads(row["content"])}) for row in rows]
+    rows = store_of(request).rows(statement)
+    return [CalibrationOut(**{**row._asdict(), "content": json.loads(row.content)}) for row in rows]
 
 
 @router.post("/evaluators/{name}/calibrations")
@@ -115,11 +114,10 @@ def activate_calibration(
 ) -> None:
     """Put one of the history in force again."""
     store, file = store_of(request), get_calibration_file(request)
-    with store.reading() as connection:
-        row = connection.execute(select(calibrations).where(calibrations.c.id == number)).mappings().first()
+    row = next(iter(store.rows(select(calibrations).where(calibrations.c.id == number))), None)
     if row is None:
         raise Problem(404, "There is no such calibration", "GET /api/evaluators/NAME/calibrations lists them.")
-    entry = calibration_file.entry(row["evaluator"], json.loads(row["content"]))
+    entry = calibration_file.entry(row.evaluator, json.loads(row.content))
     audit.note(request, evaluator=entry.evaluator, threshold=entry.threshold, number=entry.number)
     there = calibration_file.load(file) if FilePath(file).exists() else {}
     with store.writing() as connection:

@@ -97,6 +97,5 @@ def get_choices(request: Request, user: Viewer) -> dict[str, list[str]]:
 def list_evaluators(request: Request, user: Viewer) -> list[EvaluatorOut]:
     """Every version of every evaluator that scored something here."""
     table = schema.evaluators
-    with store_of(request).reading() as connection:
-        rows = connection.execute(select(table).order_by(table.c.name, table.c.first_seen)).mappings()
-        return [EvaluatorOut(**{name: row[name] for name in EvaluatorOut.model_fields}) for row in rows]
+    rows = store_of(request).rows(select(table).order_by(table.c.name, table.c.first_seen))
+    return [EvaluatorOut(**row._asdict()) for row in rows]

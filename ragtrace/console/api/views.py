@@ -79,8 +79,7 @@ def list_views(request: Request, user: Viewer) -> list[View]:
     """One's own saved views, by name."""
     table = schema.views
     statement = select(table).where(table.c.user == user.id).order_by(table.c.name)
-    with store_of(request).reading() as connection:
-        return [View(id=row.id, name=row.name, query=row.query) for row in connection.execute(statement)]
+    return [View(id=row.id, name=row.name, query=row.query) for row in store_of(request).rows(statement)]
 
 
 @router.post("/views", status_code=201)

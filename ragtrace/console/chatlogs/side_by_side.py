@@ -201,13 +201,11 @@ def names_in_use(store: Store, column: str, since: float, until: float, app: str
     name = traces.c[column]
     where = [*in_period(since, until, app), name.is_not(None), name != ""]
     first = select(name, func.min(traces.c.id), func.count()).where(*where).group_by(name)
-    with store.reading() as connection:
-        rows = sorted(connection.execute(first).all(), key=lambda row: row[1])
+    rows = sorted(store.rows(first), key=lambda row: row[1])
     return {value: count for value, _, count in rows[-200:]}
 
 
 def evaluator_versions(store: Store, evaluator: str) -> list[str]:
     """The versions of an evaluator that scored something, the first one first."""
     query = select(evaluators.c.version).where(evaluators.c.name == evaluator).order_by(evaluators.c.first_seen)
-    with store.reading() as connection:
-        return list(connection.scalars(query))[-200:]
+    return [version for (version,) in store.rows(query)][-200:]

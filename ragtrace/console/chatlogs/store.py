@@ -13,7 +13,7 @@ from ragtrace.base.background import after_fork
 from ragtrace.errors import MissingExtraError, SettingError, package
 
 try:
-    from sqlalchemy import Connection, Engine, insert, select
+    from sqlalchemy import Connection, Engine, Executable, Row, insert, select
     from sqlalchemy.exc import DBAPIError, IntegrityError
 except ImportError as error:
     raise MissingExtraError("sqlalchemy", "store", "The store of chat logs") from error
@@ -64,6 +64,16 @@ class Store:
             if not self.sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
+
+    def rows(self, query: Executable) -> Sequence[Row[Any]]:
+        """All rows of one query. Raises StoreError as `reading` does."""
+        with self.reading() as connection:
+            return connection.execute(query).all()
+
+    def scalar(self, query: Executable) -> Any:
+        """The first value of one query; None without a row. Raises StoreError as `reading` does."""
+        with self.reading() as connection:
+            return connection.scalar(query)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
-from sqlalchemy import func, select
+from sqlalchemy import select
 from starlette.responses import Response
 
 from ragtrace.console.access import Viewer, store_of
@@ -75,9 +75,7 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
 
 def _judged_names(store: Store) -> list[str]:
     table = schema.verdicts
-    with store.reading() as connection:
-        counts = connection.execute(select(table.c.evaluator, func.count()).group_by(table.c.evaluator))
-        return ordered([name for name, _ in counts])
+    return ordered([name for (name,) in store.rows(select(table.c.evaluator).distinct())])
 
 
 def _line(of: EvaluatorAgreement, weighted: bool) -> AgreementRow:

@@ -129,17 +129,14 @@ def _versions(store: Store, name: str) -> Sequence[Row[Any]]:
     """The rows of an evaluator's versions that have scored something, newest first."""
     table = schema.evaluators
     query = select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())
-    with store.reading() as connection:
-        return connection.execute(query).all()
+    return store.rows(query)
 
 
 def _history(store: Store, name: str) -> tuple[Entry, ...]:
     table = schema.calibrations
     query = select(table).where(table.c.evaluator == name).order_by(table.c.id.desc()).limit(_VERSIONS)
-    with store.reading() as connection:
-        rows = connection.execute(query).all()
     entries = []
-    for row in rows:
+    for row in store.rows(query):
         try:
             entry = calibration_file.entry(name, json.loads(row.content))
         except ValueError:  # of a later release
@@ -154,8 +151,7 @@ def _cost(store: Store, name: str) -> float:
     query = select(func.sum(table.c.wv)).where(
         table.c.kind == "cost", table.c.name == name, table.c.step == select(func.max(table.c.step)).scalar_subquery()
     )
-    with store.reading() as connection:
-        return float(connection.scalar(query) or 0.0)
+    return float(store.scalar(query) or 0.0)
 
 
 @router.post("/evaluators/{name}/calibrations")

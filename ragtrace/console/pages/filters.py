@@ -124,8 +124,7 @@ def range_or_default(name: str, store: Store, now: float) -> str:
     """The name of a range, if it is one; else that of the shortest range with every stored log, 7 days at most."""
     if name in RANGES:
         return name
-    with store.reading() as connection:
-        first = connection.scalar(select(traces.c.started).order_by(traces.c.id).limit(1))
+    first = store.scalar(select(traces.c.started).order_by(traces.c.id).limit(1))
     return next((short for short in ("1h", "24h") if first is not None and now - first <= RANGES[short]), "7d")
 
 

@@ -118,9 +118,9 @@ def _tenants(store: Store, evaluator: str, until: float, app: str) -> Iterator[I
 def _first(store: Store, column: str, choice: SideChoice) -> float | None:
     """When the first request of B came, in the time of the choice."""
     within = in_period(choice.since, choice.until, choice.app)
-    with store.reading() as connection:
-        first = select(func.min(traces.c.started)).where(*within, traces.c[column] == choice.b)
-        started: float | None = connection.scalar(first)
+    started: float | None = store.scalar(
+        select(func.min(traces.c.started)).where(*within, traces.c[column] == choice.b)
+    )
     return started
 
 

@@ -103,11 +103,10 @@ def _switches(store: Store, figures_: Overview) -> dict[str, list[tuple[float, s
     query = select(table.c.name, table.c.version, table.c.first_seen).order_by(table.c.first_seen)
     switches: dict[str, list[tuple[float, str]]] = {}
     versions: set[str] = set()
-    with store.reading() as connection:
-        for name, version, first in connection.execute(query):
-            if name in versions and figures_.since <= first < figures_.until:
-                switches.setdefault(name, []).append((first, f"version {version[:40]} since {moment(first)}"))
-            versions.add(name)
+    for name, version, first in store.rows(query):
+        if name in versions and figures_.since <= first < figures_.until:
+            switches.setdefault(name, []).append((first, f"version {version[:40]} since {moment(first)}"))
+        versions.add(name)
     return switches
 
 

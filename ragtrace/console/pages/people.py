@@ -38,12 +38,10 @@ def users(request: Request, user: Admin) -> Response:
 
 def _users(request: Request, secret: str = "") -> Response:
     store = store_of(request)
-    with store.reading() as connection:
-        everybody = accounts.everybody(connection)
     return render(
         request,
         "users.html.j2",
-        accounts=[account for account in everybody if account.name != accounts.LOCAL],
+        accounts=[account for account in accounts.everybody(store) if account.name != accounts.LOCAL],
         tokens=tokens.every(store),
         roles=ROLES,
         scopes=SCOPES,

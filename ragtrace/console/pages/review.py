@@ -132,9 +132,7 @@ def _own_questions(store: Store, stored: StoredTrace) -> list[OwnQuestion]:
 
 def _descriptions(store: Store) -> dict[str, str]:
     table = schema.evaluators
-    with store.reading() as connection:
-        rows = connection.execute(select(table.c.name, table.c.description))
-        return {row.name: row.description or "" for row in rows}
+    return {row.name: row.description or "" for row in store.rows(select(table.c.name, table.c.description))}
 
 
 def _progress(request: Request, user: User, now: float) -> Progress:
@@ -143,15 +141,12 @@ def _progress(request: Request, user: User, now: float) -> Progress:
     reviews = schema.reviews.c
     query = select(func.count(), func.count().filter(reviews.user == user.id))
     query = query.where(reviews.created >= now - now % _DAY)
-    with store.reading() as connection:
-        everybody, own = connection.execute(query).one()
+    ((everybody, own),) = store.rows(query)
     return Progress(everybody, own, settings_of(request).policy.quota, waiting)
 
 
 def _why_empty(store: Store) -> str:
-    with store.reading() as connection:
-        some = connection.execute(select(schema.traces.c.id).limit(1)).first()
-    if some is None:
+    if store.scalar(select(schema.traces.c.id).limit(1)) is None:
         return "No log is stored yet. Point an application at this store, or fill it with ragtrace ingest."
     return "All picked logs are judged, or other reviewers hold them. More logs are picked as traffic comes in."
 

@@ -32,13 +32,12 @@ _SETUP = "/review/queues"
 def setup(request: Request, user: Admin) -> Response:
     """All queues, and a form for a new one."""
     store = store_of(request)
-    with store.reading() as connection:
-        everybody = accounts.everybody(connection)
+    people = [one.name for one in accounts.everybody(store) if not one.disabled and one.role != "viewer"]
     return render(
         request,
         "review_setup.html.j2",
         queues=named_queues.load(store),
-        people=[account.name for account in everybody if not account.disabled and account.role != "viewer"],
+        people=people,
         choices=search.choices(store),
         labels=LABELS,
         filter_fields=named_queues.FILTER_FIELDS,

@@ -140,16 +140,14 @@ def load_limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tupl
     """Threshold and direction of every evaluator that scored a trace, by name and version."""
     table = schema.evaluators
     names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}
-    with store.reading() as connection:
-        rows = connection.execute(select(table).where(table.c.name.in_(names)))
-        return {(row.name, row.version): (row.threshold, row.direction) for row in rows}
+    rows = store.rows(select(table).where(table.c.name.in_(names)))
+    return {(row.name, row.version): (row.threshold, row.direction) for row in rows}
 
 
 def _views(store: Store, user: User) -> Sequence[tuple[int, str, str]]:
     table = schema.views
     statement = select(table.c.id, table.c.name, table.c.query).where(table.c.user == user.id).order_by(table.c.name)
-    with store.reading() as connection:
-        return [(row.id, row.name, row.query) for row in connection.execute(statement.limit(_VIEWS))]
+    return [(row.id, row.name, row.query) for row in store.rows(statement.limit(_VIEWS))]
 
 
 @router.post("/views")

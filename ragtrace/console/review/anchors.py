@@ -95,9 +95,7 @@ def score_again(store: Store, settings: Settings, stop: Event | None = None, now
     now = time.time() if now is None else now
     settings = _without_memory(settings)
     count = 0
-    with store.reading() as connection:
-        names = list(connection.scalars(select(verdicts.c.evaluator).distinct().order_by(verdicts.c.evaluator)))
-    for name in names:
+    for (name,) in store.rows(select(verdicts.c.evaluator).distinct().order_by(verdicts.c.evaluator)):
         if (check := _load(name, settings)) is not None and _is_due(store, check, settings, now):
             count += _run(store, check, settings, stop, now)
     return count
@@ -131,8 +129,7 @@ def _kind(check: Evaluator, settings: Settings) -> str:
 
 def _is_due(store: Store, check: Evaluator, settings: Settings, now: float) -> bool:
     own = select(anchor_scores.c.time, anchor_scores.c.kind).where(anchor_scores.c.evaluator == check.name).distinct()
-    with store.reading() as connection:
-        runs = connection.execute(own.order_by(anchor_scores.c.time.desc()).limit(BASELINE)).all()
+    runs = store.rows(own.order_by(anchor_scores.c.time.desc()).limit(BASELINE))
     return len(runs) < BASELINE or runs[0].time <= now - _DAY or runs[0].kind != _kind(check, settings)
 
 
@@ -174,9 +171,8 @@ def _anchors(store: Store, evaluator: str) -> list[int]:
     """Logs that people fail and that they pass, half of each where there are so many: those that were scored again
     before, so that there is something to compare with, and then the newest."""
     logs = group_by_log(load_verdicts(store, evaluator), weighted=False)
-    with store.reading() as connection:
-        own = select(anchor_scores.c.trace).where(anchor_scores.c.evaluator == evaluator)
-        before = set(connection.scalars(own.distinct()))
+    own = select(anchor_scores.c.trace).where(anchor_scores.c.evaluator == evaluator)
+    before = {trace for (trace,) in store.rows(own.distinct())}
     logs.sort(key=lambda log: (log.trace not in before, -log.trace))
     bad, good = [[log.trace for log in logs if (log.bad >= 0.5) is side] for side in (True, False)]
     half = MOST // 2
@@ -187,9 +183,8 @@ def drifts(store: Store, now: float | None = None) -> list[Drift]:
     """What the anchors say of each evaluator that has scored them again."""
     now = time.time() if now is None else now
     query = select(anchor_scores).order_by(anchor_scores.c.evaluator, anchor_scores.c.time, anchor_scores.c.trace)
-    with store.reading() as connection:
-        rows = connection.execute(query).all()
-    return [_drift(store, name, list(own), now) for name, own in groupby(rows, key=lambda row: row.evaluator)]
+    by_name = groupby(store.rows(query), key=lambda row: row.evaluator)
+    return [_drift(store, name, list(own), now) for name, own in by_name]
 
 
 class _Rescored:

@@ -286,9 +286,8 @@ def _last_number(store: Store | None, evaluator: str) -> int:
 
     from ragtrace.console.chatlogs.schema import calibrations
 
-    with store.reading() as connection:
-        query = select(calibrations.c.content).where(calibrations.c.evaluator == evaluator)
-        return max((int(json.loads(content).get("number", 0)) for content in connection.scalars(query)), default=0)
+    rows = store.rows(select(calibrations.c.content).where(calibrations.c.evaluator == evaluator))
+    return max((int(json.loads(content).get("number", 0)) for (content,) in rows), default=0)
 
 
 def _save_history(store: Store, entries: Sequence[Calibrated], user: str | None) -> None:

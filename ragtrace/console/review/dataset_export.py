@@ -152,8 +152,7 @@ def _traces_with_review(store: Store, options: Options) -> list[int]:
         query = query.where(reviews.c.created >= options.since)
     if options.until is not None:
         query = query.where(reviews.c.created < options.until)
-    with store.reading() as connection:
-        return list(connection.scalars(query))
+    return [trace for (trace,) in store.rows(query)]
 
 
 def _row(

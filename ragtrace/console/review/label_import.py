@@ -99,8 +99,7 @@ def import_from_tool(
 ) -> ImportResult:
     """Imports what people said of stored requests in another tool, which `read` reads; see `import_labels`. An import
     that is repeated changes nothing, except what people have changed in the tool meanwhile."""
-    with store.reading() as connection:
-        rows = connection.execute(select(traces.c.trace_id, traces.c.span_id).order_by(traces.c.id)).all()
+    rows = store.rows(select(traces.c.trace_id, traces.c.span_id).order_by(traces.c.id))
     errors: list[tuple[int, str]] = []
     labels = _labels_of(read([StoredRequest(*row) for row in rows]), words or LabelWords(), errors)
     return _import(store, labels, errors, f"{tool}, label", probability)

@@ -94,8 +94,7 @@ def load(store: Store, *, closed: bool = False) -> tuple[OwnQuestion, ...]:
     query = select(questions, queues.c.name.label("of")).outerjoin(queues, queues.c.id == questions.c.queue)
     if not closed:
         query = query.where(~questions.c.closed)
-    with store.reading() as connection:
-        return tuple(_question(row) for row in connection.execute(query.order_by(questions.c.id)))
+    return tuple(_question(row) for row in store.rows(query.order_by(questions.c.id)))
 
 
 def _question(row: Any) -> OwnQuestion:

@@ -110,8 +110,7 @@ def skip(store: Store, item: int, user: int, reason: str, now: float | None = No
 
 def belongs_to(store: Store, item: int, trace: int) -> bool:
     """Whether this item of the queue belongs to this log; true for an item that is gone."""
-    with store.reading() as connection:
-        return connection.scalar(select(items.c.trace).where(items.c.id == item)) in (trace, None)
+    return store.scalar(select(items.c.trace).where(items.c.id == item)) in (trace, None)
 
 
 def release(store: Store, item: int, user: int) -> bool:
@@ -149,8 +148,7 @@ def count_waiting(store: Store, user: int, now: float | None = None) -> int:
     now = time.time() if now is None else now
     free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
     query = select(func.count()).where(items.c.state == "open", free, is_for(user))
-    with store.reading() as connection:
-        return int(connection.scalar(query) or 0)
+    return int(store.scalar(query) or 0)
 
 
 def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:

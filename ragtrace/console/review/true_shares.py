@@ -55,9 +55,8 @@ def estimates(store: Store, since: float, until: float, app: str = "", evaluator
     query = query.join(reviews, reviews.c.id == verdicts.c.review).join(traces, traces.c.id == reviews.c.trace)
     query = query.where(*requests(since, until, app=app), *([verdicts.c.evaluator == evaluator] if evaluator else []))
     query = query.group_by(traces.c.app, verdicts.c.evaluator).having(logs >= LEAST)
-    with store.reading() as connection:
-        pairs = [(name, of) for name, of in connection.execute(query.order_by(traces.c.app, verdicts.c.evaluator))]
-    shares = ((*pair, estimate(store, pair[1], since, until, pair[0])) for pair in pairs)
+    pairs = store.rows(query.order_by(traces.c.app, verdicts.c.evaluator))
+    shares = ((name, of, estimate(store, of, since, until, name)) for name, of in pairs)
     return [JudgedEvaluator(name, of, share) for name, of, share in shares if share and share.verdicts >= LEAST]
 
 
@@ -98,8 +97,7 @@ def _sums(store: Store, evaluator: str, version: str, conditions: Sequence[Any])
     )  # fmt: skip
     w = 1.0 / scores.c.probability
     parts: list[Any] = [func.count(), func.sum(w), func.sum(w * w), func.sum(w * value), func.sum(w * value * value)]
-    with store.reading() as connection:
-        row = connection.execute(select(*parts).join(one, and_(one.c.id == scores.c.id))).one()
+    (row,) = store.rows(select(*parts).join(one, and_(one.c.id == scores.c.id)))
     count, weight, squares, values, value_squares = (float(part or 0.0) for part in row)
     return Sums(count, 0.0, weight, squares, values, value_squares)
 

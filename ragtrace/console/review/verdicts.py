@@ -120,8 +120,7 @@ def root_span(store: Store, trace_id: str) -> str:
     """Returns the id of a request's root span, 16 hexadecimal digits; empty for a trace that is not stored. Of several
     requests in one trace it is the latest, to which a review by the trace's id belongs."""
     query = select(traces.c.span_id).where(trace_is(trace_id)).order_by(traces.c.id.desc()).limit(1)
-    with store.reading() as connection:
-        return connection.scalar(query) or ""
+    return store.scalar(query) or ""
 
 
 def _texts(review: Review) -> dict[str, str | None]:
@@ -176,8 +175,7 @@ def _check(new: Sequence[Verdict]) -> None:
 def _check_names(store: Store, names: Sequence[str]) -> None:
     unknown = set(names).difference(plugins.BUILT_IN)
     if unknown:
-        with store.reading() as connection:
-            unknown -= set(connection.scalars(select(evaluators.c.name).where(evaluators.c.name.in_(unknown))))
+        unknown -= {name for (name,) in store.rows(select(evaluators.c.name).where(evaluators.c.name.in_(unknown)))}
     for name in sorted(unknown):
         similar = ", ".join(plugins.similar_names(name, plugins.BUILT_IN))
         raise DataError(f"no log has a score of {name!r}" + (f"; similar: {similar}" if similar else ""))

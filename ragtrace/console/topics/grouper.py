@@ -202,9 +202,7 @@ class Grouper(Regular):
         is_used = exists().where(
             trace_topics.c.topic == topics.c.id, trace_topics.c.trace >= lowest_id(now - _STALE_DAYS * 86_400)
         )
-        with self._store.reading() as connection:
-            stale = connection.scalars(select(topics.c.id).where(~is_used)).all()
-        if stale:
+        if stale := [topic for (topic,) in self._store.rows(select(topics.c.id).where(~is_used))]:
             with self._store.writing() as connection:
                 connection.execute(delete(topics).where(topics.c.id.in_(stale), ~is_used))
 
