@@ -139,8 +139,7 @@ def verify(store: Store, name: str, password: str) -> Account | None:
         return None
     if _hasher().check_needs_rehash(password_hash):
         better = _hasher().hash(password)
-        with store.writing() as connection:
-            connection.execute(update(schema.users).where(schema.users.c.id == row.id).values(password=better))
+        store.execute(update(schema.users).where(schema.users.c.id == row.id).values(password=better))
     return _account(row)
 
 

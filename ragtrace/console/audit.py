@@ -104,8 +104,7 @@ def write(
     """One line, now."""
     detail_json = json.dumps(dict(detail), default=str) if detail else None
     row = {"time": time.time(), "user": user, "action": action[:60], "object": object and object[:300]}
-    with store.writing() as connection:
-        connection.execute(insert(schema.audit).values(**row, detail=detail_json, address=address and address[:60]))
+    store.execute(insert(schema.audit).values(**row, detail=detail_json, address=address and address[:60]))
 
 
 def read(

@@ -99,8 +99,7 @@ def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject:
         raise Problem(403, "Your account is disabled", "Ask an admin of this console to enable it.")
     else:
         if row.role != role:
-            with store.writing() as connection:
-                connection.execute(update(table).where(table.c.id == row.id).values(role=role))
+            store.execute(update(table).where(table.c.id == row.id).values(role=role))
         with store.reading() as connection:
             account = accounts.find(connection, row.name)
     audit.note(request, user=account.name, by="oidc", role=role)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.store import Store
@@ -16,16 +16,6 @@ _ONE_TIME = "once:"  # no cookie's hash begins so: a one-time key cannot be used
 _SEEN_EVERY = 60.0
 LONGEST = 7 * 86_400
 """Seconds after which a session ends in any case."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Who is signed in, as the database says."""
-
-    user: int
-    name: str
-    role: str
-    csrf: str
 
 
 def hashed(secret: str) -> str:
@@ -43,8 +33,8 @@ def begin(connection: Connection, user: int, now: float | None = None) -> str:
     return cookie
 
 
-def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Session | None:
-    """The session of that cookie, unless it ended or its user is disabled."""
+def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Row[Any] | None:
+    """The session of that cookie (`user`, `name`, `role`, `csrf`), unless it ended or its user is disabled."""
     now = time.time() if now is None else now
     sessions, users = schema.sessions, schema.users
     query = (
@@ -57,9 +47,8 @@ def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Se
     if row is None:
         return None
     if row.seen < now - min(_SEEN_EVERY, idle / 10):  # not a write for every click
-        with store.writing() as connection:
-            connection.execute(update(sessions).where(sessions.c.hash == row.hash).values(seen=now))
-    return Session(row.user, row.name, row.role, row.csrf)
+        store.execute(update(sessions).where(sessions.c.hash == row.hash).values(seen=now))
+    return row
 
 
 def end(connection: Connection, cookie: str) -> None:
@@ -86,9 +75,7 @@ def add_one_time_key(store: Store, user: int, lifetime: float, now: float | None
 def use_one_time_key(store: Store, key: str) -> bool:
     """Use up a one-time key. True for the first use within its lifetime; of two uses at once, one gets True."""
     row = schema.sessions
-    with store.writing() as connection:
-        statement = delete(row).where(row.c.hash == _key_hash(key), row.c.expires > time.time())
-        return connection.execute(statement).rowcount == 1
+    return store.execute(delete(row).where(row.c.hash == _key_hash(key), row.c.expires > time.time())) == 1
 
 
 def _key_hash(key: str) -> str:

@@ -77,8 +77,7 @@ def find(store: Store, secret: str, now: float | None = None) -> Token | None:
     if token is None or (token.expires is not None and token.expires <= now):
         return None
     if token.used is None or token.used < now - _USED_EVERY:
-        with store.writing() as connection:
-            connection.execute(update(table).where(table.c.id == token.id).values(used=now))
+        store.execute(update(table).where(table.c.id == token.id).values(used=now))
     return token
 
 
@@ -90,9 +89,7 @@ def every(store: Store) -> list[Token]:
 
 def revoke(store: Store, token: int) -> None:
     """Revokes a token at once. Raises DataError if no token has that id."""
-    with store.writing() as connection:
-        done = connection.execute(update(schema.tokens).where(schema.tokens.c.id == token).values(revoked=True))
-    if not done.rowcount:
+    if not store.execute(update(schema.tokens).where(schema.tokens.c.id == token).values(revoked=True)):
         raise DataError(f"there is no token {token}")
 
 

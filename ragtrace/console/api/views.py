@@ -101,7 +101,5 @@ def save_view(request: Request, user: Viewer, view: NewView) -> View:
 def delete_view(request: Request, user: Viewer, view: Annotated[int, Path(ge=1, le=2**53 - 1)]) -> None:
     """Forget one of one's own views."""
     table = schema.views
-    with store_of(request).writing() as connection:
-        done = connection.execute(delete(table).where(table.c.id == view, table.c.user == user.id))
-    if not done.rowcount:
+    if not store_of(request).execute(delete(table).where(table.c.id == view, table.c.user == user.id)):
         raise Problem(404, "There is no such view", "It belongs to another user, or it was deleted.")

@@ -75,8 +75,7 @@ def prune(store: Store, retention: Retention, now: float | None = None) -> Remov
         before = (time.time() if now is None else now) - retention.days * _DAY
         oldest = select(traces.c.id).where(traces.c.id < lowest_id(before + 1), traces.c.started < before)
         total += _remove_all(store, oldest.order_by(traces.c.id).limit(_BATCH))
-        with store.writing() as connection:
-            connection.execute(delete(sums).where(sums.c.start + sums.c.step < before))
+        store.execute(delete(sums).where(sums.c.start + sums.c.step < before))
     if retention.bytes:
         while (excess := _count_excess(store, retention.bytes)) > 0:
             removal = _remove(store, select(traces.c.id).order_by(traces.c.id).limit(min(excess, _BATCH)))
@@ -177,8 +176,7 @@ def _remove_stale_topics(store: Store) -> None:
     with store.reading() as connection:
         rows = connection.execute(select(topics)).mappings().all()
         stale = [row["id"] for row in rows if _has_stale_word(store, connection, row)]
-    with store.writing() as connection:
-        connection.execute(delete(topics).where(topics.c.id.in_(stale)))
+    store.execute(delete(topics).where(topics.c.id.in_(stale)))
 
 
 def _has_stale_word(store: Store, connection: Connection, topic: Mapping[Any, Any]) -> bool:

@@ -87,6 +87,11 @@ class Store:
             with connection.begin():
                 yield connection
 
+    def execute(self, statement: Executable) -> int:
+        """Runs one statement as `writing` does, with its errors; returns the number of rows that it changed."""
+        with self.writing() as connection:
+            return connection.execute(statement).rowcount
+
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
         try:

@@ -173,6 +173,5 @@ def save_view(
 def delete_view(request: Request, user: Viewer, view: Id) -> Response:
     """Forget one of one's own views."""
     table = schema.views
-    with store_of(request).writing() as connection:
-        connection.execute(delete(table).where((table.c.id == view) & (table.c.user == user.id)))
+    store_of(request).execute(delete(table).where((table.c.id == view) & (table.c.user == user.id)))
     return RedirectResponse("/traces", 303)

@@ -149,9 +149,8 @@ def _run(store: Store, check: Evaluator, settings: Settings, stop: Event | None,
                              "value": score.value, "label": score.label})  # fmt: skip
     finally:
         close_judge(settings)
-    with store.writing() as connection:
-        if rows:
-            connection.execute(insert(anchor_scores), rows)
+    if rows:
+        store.execute(insert(anchor_scores).values(rows))
     return len(rows)
 
 

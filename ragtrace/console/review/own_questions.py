@@ -83,10 +83,8 @@ def create(store: Store, question: OwnQuestion, now: float | None = None) -> Non
 
 def close(store: Store, name: str, *, closed: bool = True) -> None:
     """Asks a question no more, or again. Raises DataError if no question has that name."""
-    with store.writing() as connection:
-        changed = update(questions).where(questions.c.name == name).values(closed=closed)
-        if not connection.execute(changed).rowcount:
-            raise DataError(f"there is no question {name[:60]!r}")
+    if not store.execute(update(questions).where(questions.c.name == name).values(closed=closed)):
+        raise DataError(f"there is no question {name[:60]!r}")
 
 
 def load(store: Store, *, closed: bool = False) -> tuple[OwnQuestion, ...]:

@@ -120,9 +120,8 @@ def release(store: Store, item: int, user: int) -> bool:
 
 def release_all(store: Store, user: int) -> int:
     """Returns every log that this reviewer holds to its queue; the number of them."""
-    with store.writing() as connection:
-        own = (items.c.locked_by == user) & (items.c.state == "open")
-        return connection.execute(update(items).where(own).values(**_UNLOCKED)).rowcount
+    own = (items.c.locked_by == user) & (items.c.state == "open")
+    return store.execute(update(items).where(own).values(**_UNLOCKED))
 
 
 def previous_review(store: Store, user: int, trace_id: str = "") -> str | None:
@@ -137,9 +136,7 @@ def previous_review(store: Store, user: int, trace_id: str = "") -> str | None:
 
 
 def _update(store: Store, item: int, condition: ColumnElement[bool], values: Mapping[str, Any]) -> bool:
-    with store.writing() as connection:
-        query = update(items).where(items.c.id == item, condition).values(**values)
-        return bool(connection.execute(query).rowcount)
+    return bool(store.execute(update(items).where(items.c.id == item, condition).values(**values)))
 
 
 def count_waiting(store: Store, user: int, now: float | None = None) -> int:

@@ -203,8 +203,7 @@ class Grouper(Regular):
             trace_topics.c.topic == topics.c.id, trace_topics.c.trace >= lowest_id(now - _STALE_DAYS * 86_400)
         )
         if stale := [topic for (topic,) in self._store.rows(select(topics.c.id).where(~is_used))]:
-            with self._store.writing() as connection:
-                connection.execute(delete(topics).where(topics.c.id.in_(stale), ~is_used))
+            self._store.execute(delete(topics).where(topics.c.id.in_(stale), ~is_used))
 
 
 _INSERT = """
