@@ -66,7 +66,7 @@ def find(connection: Connection, name: str) -> Account:
     return _account(row)
 
 
-def _account(row: Row[Any]) -> Account:
+def _account(row: Row[*tuple[Any, ...]]) -> Account:
     sign_in = "password" if row.password else "oidc" if row.subject else "none"
     return Account(row.id, row.name, row.role, bool(row.disabled), row.created, sign_in)
 

@@ -33,7 +33,7 @@ def begin(connection: Connection, user: int, now: float | None = None) -> str:
     return cookie
 
 
-def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Row[Any] | None:
+def find(store: Store, cookie: str, idle: float, now: float | None = None) -> Row[*tuple[Any, ...]] | None:
     """The session of that cookie (`user`, `name`, `role`, `csrf`), unless it ended or its user is disabled."""
     now = time.time() if now is None else now
     sessions, users = schema.sessions, schema.users

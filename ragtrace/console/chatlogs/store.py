@@ -65,7 +65,7 @@ class Store:
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
 
-    def rows(self, query: Executable) -> Sequence[Row[Any]]:
+    def rows(self, query: Executable) -> Sequence[Row[*tuple[Any, ...]]]:
         """All rows of one query. Raises StoreError as `reading` does."""
         with self.reading() as connection:
             return connection.execute(query).all()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -16,7 +15,7 @@ from ragtrace.console import visible_content
 from ragtrace.console.access import User, Viewer, store_of
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.overview import ordered
-from ragtrace.console.chatlogs.side_by_side import EvaluatorDifference, SideBySide, compare_sides
+from ragtrace.console.chatlogs.side_by_side import SideBySide, compare_sides
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import TraceSummary
 from ragtrace.console.comparison_sides import KINDS, SideChoice, choices, parse_start, two_sides, with_defaults
@@ -40,14 +39,6 @@ class CompareChoices(BaseModel):
     evaluator: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedAnswer:
-    """The same question on both sides."""
-
-    a: TraceSummary
-    b: TraceSummary
-
-
 @router.get("/compare")
 def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Query()]) -> Response:
     """The page."""
@@ -65,7 +56,7 @@ def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Que
         result = compare_sides(store, *two_sides(choice), evaluator if kind == "evaluator_version" else "")
     except SettingError as error:
         problem = str(error) if len(names) > 1 or kind == "period" else ""
-    row = _row(result, evaluator)
+    row = next((row for row in (result.rows if result else ()) if row.evaluator == evaluator), None)
     worse, better = (_examples(request, user, pairs) for pairs in ((row.worse, row.better) if row else ((), ())))
     return render(
         request, "compare.html.j2", choice=choice, kinds=KINDS,
@@ -74,11 +65,6 @@ def compare(request: Request, user: Viewer, query: Annotated[CompareChoices, Que
         people=_people(store, result, evaluator), worse=worse, better=better, problem=problem,
         kept=urlencode({"range": range, "app": choice.app, "evaluator": evaluator}),
     )  # fmt: skip
-
-
-def _row(result: SideBySide | None, evaluator: str) -> EvaluatorDifference | None:
-    rows = result.rows if result else ()
-    return next((row for row in rows if row.evaluator == evaluator), None)
 
 
 def _people(store: Store, result: SideBySide | None, evaluator: str) -> list[str]:
@@ -101,7 +87,8 @@ def _starts(choice: SideChoice) -> tuple[str, str]:
         return "", ""
 
 
-def _examples(request: Request, user: User, pairs: Sequence[tuple[int, int]]) -> list[ChangedAnswer]:
+def _examples(request: Request, user: User, pairs: Sequence[tuple[int, int]]) -> list[dict[str, TraceSummary]]:
+    """The same questions on both sides."""
     ids = [trace for pair in pairs for trace in pair]
     by_id = {row.id: row for row in visible_content.find_summaries(request, user, ids)}
-    return [ChangedAnswer(by_id[a], by_id[b]) for a, b in pairs if a in by_id and b in by_id]
+    return [{"a": by_id[a], "b": by_id[b]} for a, b in pairs if a in by_id and b in by_id]

@@ -125,7 +125,7 @@ def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, wei
         return reliability(judged, None, weighted=weighted)
 
 
-def _versions(store: Store, name: str) -> Sequence[Row[Any]]:
+def _versions(store: Store, name: str) -> Sequence[Row[*tuple[Any, ...]]]:
     """The rows of an evaluator's versions that have scored something, newest first."""
     table = schema.evaluators
     query = select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())

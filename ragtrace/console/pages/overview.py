@@ -21,7 +21,7 @@ from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_default
 from ragtrace.console.pages.incidents import open_incidents
 from ragtrace.console.pages.page_charts import Point
-from ragtrace.console.pages.template_filters import count, moment, percent, range_percent, render
+from ragtrace.console.pages.template_filters import count, moment, percent, render
 from ragtrace.console.pages.trace_view import seconds
 from ragtrace.console.pages.verdict_note import cached, change, verdict_note
 from ragtrace.console.visible_content import may_read_personal_data
@@ -56,7 +56,8 @@ def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> 
     before = figures.pass_rates(store, figures_.since - RANGES[range], figures_.since, app[:200])
     cards = _cards(store, figures_, before, {"range": range, "app": app} if app else {"range": range})
     main = next((card for card in cards if card.check.passes), None)
-    incidents = cached(request, open_incidents, main.check.evaluator if main else "", app[:200], now)
+    first = main.check.evaluator if main else ""
+    incidents = cached(request, ("incidents", first, app[:200]), lambda _: open_incidents(store, first, now, app[:200]))
     may_read = may_read_personal_data(request, user)
     return render(
         request, "overview.html.j2", o=figures_, cards=cards[:MAX_CARDS], more=cards[MAX_CARDS:], main=main,
@@ -111,16 +112,8 @@ def _switches(store: Store, figures_: Overview) -> dict[str, list[tuple[float, s
 
 
 def _rates(check: Check, switches: Sequence[tuple[float, str]]) -> str:
-    points = [_point(step.start, step.passes) for step in check.line]
+    points = [page_charts.share(step.start, step.passes) for step in check.line]
     return page_charts.rates(points, f"Pass rate of {check.evaluator[:60]} over time", switches)
-
-
-def _point(start: float, passes: Estimate | None) -> Point:
-    if passes is None:
-        return Point(start, None)
-    low, high = passes.interval or (None, None)
-    label = f"{moment(start)}: {percent(passes.value)} ({range_percent(passes.interval)}), {passes.count:,} checks"
-    return Point(start, passes.value, low, high, label)
 
 
 def _requests(traffic: Sequence[Traffic]) -> str:

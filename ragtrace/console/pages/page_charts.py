@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 
 from ragtrace.base import svg
 from ragtrace.base.svg import Axis, Frame, Spot
+from ragtrace.console.pages.template_filters import moment, percent, range_percent
 from ragtrace.console.safe_text import printable
+from ragtrace.statistics import Estimate
 
 _FRAME = Frame(400, 150, 40, 8, 8, 20)
 WIDE = Frame(640, 150, 34, 8, 8, 20)
@@ -27,6 +29,15 @@ class Point:
     low: float | None = None
     high: float | None = None
     title: str = ""
+
+
+def share(start: float, share: Estimate | None) -> Point:
+    """A share of checks in the step of a time line that starts then."""
+    if share is None:
+        return Point(start, None)
+    low, high = share.interval or (None, None)
+    title = f"{moment(start)}: {percent(share.value)} ({range_percent(share.interval)}), {share.count:,} checks"
+    return Point(start, share.value, low, high, title)
 
 
 def rates(points: Sequence[Point], label: str, switches: Sequence[tuple[float, str]] = ()) -> str:

@@ -20,15 +20,13 @@ from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_default
-from ragtrace.console.pages.page_charts import Point
-from ragtrace.console.pages.template_filters import moment, percent, range_percent, render
+from ragtrace.console.pages.template_filters import percent, render
+from ragtrace.console.pages.verdict_note import cached
 from ragtrace.console.problems import Problem
 from ragtrace.console.topics.grouper import progress
 from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, TopicStep, topic_history, topic_report
 
 router = APIRouter()
-_CACHE_SECONDS = 60.0
-_CACHE_SIZE = 100
 _WORST, _WORST_OF_TOPIC = 3, 20
 _SHOWN_GAPS = 5
 _LISTED_GAPS = 200
@@ -99,7 +97,9 @@ def questions(request: Request, user: Viewer, query: Annotated[TopicChoices, Que
 
     store = store_of(request)
     selection = _selection(store, query)
-    report = _report(request, selection, _WORST) if selection.evaluator else None
+    report: TopicReport | None = None
+    if selection.evaluator:
+        report = _cached(request, selection, topic_report, worst=_WORST)
     ids = [trace for row in report.topics for trace in row.worst] if report else []
     gaps = visible_content.find_gaps(request, user, selection.since, selection.now, selection.app)
     return render(
@@ -129,7 +129,7 @@ def knowledge_gaps(request: Request, user: Viewer, query: Annotated[TopicChoices
 def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoices, Query()]) -> Response:
     """One topic with its worst logs and its gaps."""
     selection = _selection(store_of(request), query)
-    report = _report(request, selection, _WORST_OF_TOPIC)
+    report: TopicReport = _cached(request, selection, topic_report, worst=_WORST_OF_TOPIC)
     row = next((row for row in report.topics if str(row.id or NO_TOPIC) == topic), None)
     if row is None:
         detail = f"It has no question in the {dict(RANGE_NAMES)[selection.range]}, or it ended. Choose a longer time."
@@ -142,7 +142,7 @@ def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoi
         topic=row,
         logs=visible_content.find_summaries(request, user, row.worst),
         causes=page_charts.shares(row.causes[:8]),
-        steps=(steps := _history(request, selection, row)),
+        steps=(steps := _cached(request, selection, topic_history, topic=row.id)),
         chart=_chart(steps, row.name),
         failing=_failing(selection, topic),
         gaps=visible_content.find_gaps(request, user, selection.since, selection.now, selection.app, topic=row.id)[
@@ -157,44 +157,21 @@ def _failing(selection: Selection, topic: str) -> str:
     return f"/traces?{urlencode(values)}&{urlencode({'range': selection.range, 'app': selection.app})}"
 
 
-def _report(request: Request, selection: Selection, worst: int) -> TopicReport:
-    period = (selection.since, selection.now, selection.evaluator, selection.app)
-    report: TopicReport = _cached(request, selection, worst, lambda store: topic_report(store, *period, worst=worst))
-    return report
-
-
-def _history(request: Request, selection: Selection, row: TopicRow) -> tuple[TopicStep, ...]:
-    period = (selection.since, selection.now, selection.evaluator, selection.app)
-    steps: tuple[TopicStep, ...] = _cached(
-        request, selection, f"history {row.id}", lambda store: topic_history(store, row.id, *period)
+def _cached(request: Request, selection: Selection, compute: Callable[..., Any], **of: int | None) -> Any:
+    """Figures of a selection, at most a minute old; while questions are grouped, they are new each time."""
+    own = {"evaluator": selection.evaluator, "app": selection.app, **of}
+    return cached(
+        request,
+        (compute.__name__, selection.range, *own.values()),
+        lambda store: compute(store, since=selection.since, until=selection.now, **own),
+        lambda: progress(store_of(request), selection.now).waiting == 0,
     )
-    return steps
-
-
-def _cached(request: Request, selection: Selection, what: object, compute: Callable[[Store], Any]) -> Any:
-    """Figures of a selection, which are computed once a minute."""
-    cache = request.app.state.__dict__.setdefault("topic_figures", {})
-    key = (selection.range, selection.app, selection.evaluator, what)
-    computed, figures = cache.get(key, (float("-inf"), None))
-    if time.monotonic() - computed > _CACHE_SECONDS:
-        store = store_of(request)
-        figures = compute(store)
-        if len(cache) >= _CACHE_SIZE:
-            cache.clear()
-        if progress(store, selection.now).waiting == 0:  # while questions are grouped, figures are new each time
-            cache[key] = (time.monotonic(), figures)
-    return figures
 
 
 def _chart(steps: Sequence[TopicStep], name: str) -> str:
     """The topic's share of failures over time, and that of all questions."""
-    points = []
-    for step in steps:
-        low, high = (step.failures.interval if step.failures else None) or (None, None)
-        text = f"{percent(step.failures.value)} ({range_percent(step.failures.interval)})" if step.failures else ""
-        title = f"{moment(step.start)}: {text}, {step.failures.count:,} checks" if step.failures else ""
-        points.append(Point(step.start, step.failures.value if step.failures else None, low, high, title))
-    others = [Point(step.start, step.total.value if step.total else None) for step in steps]
+    points = [page_charts.share(step.start, step.failures) for step in steps]
+    others = [page_charts.share(step.start, step.total) for step in steps]
     return page_charts.failures(points, others, f"Share of failures of {name[:60]} over time, and of all questions")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,15 @@ from fastapi import Request
 
 from ragtrace.console.access import store_of
 from ragtrace.console.chatlogs.overview import Check
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages.incidents import worse_since
 from ragtrace.console.pages.template_filters import moment, percent
 from ragtrace.console.review import true_shares
 from ragtrace.statistics import Estimate
+from ragtrace.statistics.true_share import TrueShare
 
-_CACHE_SECONDS = 60.0
-"""Seconds for which sentences that read all scores of a time are cached."""
+_CACHE_SECONDS, _CACHE_SIZE = 60.0, 100
+"""For so long, and so many, figures are cached that read all scores of a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,20 @@ def _evaluator(check: Check, before: Estimate | None, kind: str, period: str) ->
 
 def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
     """Of the period; where people have judged too little of it, of the last month."""
-    share = cached(request, true_shares.estimate, evaluator, app, since, until)
+    share = _share(request, evaluator, app, since, until)
     if share is not None and share.verdicts >= true_shares.LEAST:
         return true_shares.sentence(share)
-    month = cached(request, true_shares.estimate, evaluator, app, until - true_shares.MONTH, until)
+    month = _share(request, evaluator, app, until - true_shares.MONTH, until)
     text = true_shares.sentence(month)
     return text and (f"In 30 days: {text}" if month is not share else text)
+
+
+def _share(request: Request, evaluator: str, app: str, since: float, until: float) -> TrueShare | None:
+    key = ("people", evaluator, app, round(until - since))
+    share: TrueShare | None = cached(
+        request, key, lambda store: true_shares.estimate(store, evaluator, since, until, app)
+    )
+    return share
 
 
 def _range(estimate: Estimate) -> str:
@@ -86,10 +96,16 @@ def _range(estimate: Estimate) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
-def cached(request: Request, compute: Callable[..., Any], evaluator: str, app: str, *times: float) -> Any:
-    """The result of `compute(store, evaluator, *times, app)`, at most a minute old."""
-    cache = request.app.state.__dict__.setdefault("people", {})
-    key = (compute.__name__, evaluator, app, round(times[-1] - times[0]))
-    if key not in cache or time.monotonic() - cache[key][0] > _CACHE_SECONDS:
-        cache[key] = time.monotonic(), compute(store_of(request), evaluator, *times, app)
-    return cache[key][1]
+def cached(
+    request: Request, key: Hashable, compute: Callable[[Store], Any], is_final: Callable[[], bool] = lambda: True
+) -> Any:
+    """The result of `compute`, at most a minute old; one that is not final is computed again each time."""
+    cache = request.app.state.__dict__.setdefault("figures", {})
+    computed, figures = cache.get(key, (float("-inf"), None))
+    if time.monotonic() - computed > _CACHE_SECONDS:
+        figures = compute(store_of(request))
+        if len(cache) >= _CACHE_SIZE:
+            cache.clear()
+        if is_final():
+            cache[key] = (time.monotonic(), figures)
+    return figures
