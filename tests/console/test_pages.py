@@ -520,7 +520,7 @@ def test_the_health_page_counts_every_check(full: Store) -> None:
     """A check with a verdict is a check that ran."""
     with full.reading() as connection:
         traces = connection.scalar(select(func.count()).select_from(schema.traces))
-        done = {check.name: (check.done, check.failed) for check in health._checks(connection, time.time())}
+    done = {check.name: (check.done, check.failed) for check in health._checks(full, time.time())}
     assert done["faithfulness"] == (traces, 0)
     assert "No evaluator has scored" not in client(full).get("/health").text
 

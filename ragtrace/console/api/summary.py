@@ -106,18 +106,15 @@ def get_costs(request: Request, user: Viewer, query: Annotated[CostPeriod, Query
 def get_health(request: Request, user: Viewer) -> Health:
     """How the store is, and what waits for people."""
     store = store_of(request)
-    with store.reading() as connection:
-        day = (sums.c.kind == "request") & (sums.c.step == _DAY)
-        count = connection.scalar(select(func.sum(sums.c.count)).where(day))
-        last = connection.scalar(select(traces.c.stored).order_by(traces.c.id.desc()).limit(1))
+    count = select(func.sum(sums.c.count)).where(sums.c.kind == "request", sums.c.step == _DAY)
     return Health(
         version=__version__,
         database=store.engine.dialect.name,
         schema_version=str(schema_upgrade.HEAD),
         sealed=store.keys is not None,
-        bytes=_size(store),
-        traces=int(count or 0),
-        last_stored=last,
+        bytes=_database_bytes(store),
+        traces=int(store.scalar(count) or 0),
+        last_stored=store.scalar(select(traces.c.stored).order_by(traces.c.id.desc()).limit(1)),
         queue=queue.count_items(store),
     )
 
@@ -137,12 +134,11 @@ def metrics(request: Request, _user: Viewer) -> Response:
     return Response(exposition.generate_latest(state.registry), media_type=exposition.CONTENT_TYPE_LATEST)
 
 
-def _size(store: Store) -> int | None:
+def _database_bytes(store: Store) -> int | None:
     if not store.sqlite:
-        with store.reading() as connection:
-            return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0)
+        return int(store.scalar(text("SELECT pg_database_size(current_database())")) or 0)
     path = str(store.engine.url.database)
     try:
-        return sum(part.stat().st_size for end in ("", "-wal") if (part := Path(path + end)).exists())
+        return sum(part.stat().st_size for end in ("", "-wal", "-shm") if (part := Path(path + end)).exists())
     except OSError:
         return None

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import APIRouter, Request
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import func, select
 from starlette.responses import Response
 
-from ragtrace._version import __version__
 from ragtrace.console.access import Viewer, store_of
-from ragtrace.console.chatlogs import schema_upgrade
+from ragtrace.console.api.summary import get_health
 from ragtrace.console.chatlogs.schema import sums, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages.questions import REASONS
 from ragtrace.console.pages.template_filters import render
-from ragtrace.console.review import queue
 
 router = APIRouter()
 _DAY, _HOUR = 86_400, 3_600
@@ -28,25 +26,6 @@ _QUIET = 3_600.0
 _FAILING = 0.05
 """Share of failed checks above which the page warns."""
 _LOW_DISK = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """The state of the database."""
-
-    kind: str
-    name: str
-    version: str
-    bytes: int | None
-    free: int | None
-    """Bytes left on its disk, where it is a file."""
-    low: bool
-    sealed: bool
-    traces: float
-    oldest: float | None
-    newest: float | None
-    stored: float | None
-    """When the last trace came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +51,45 @@ class HealthCheck:
 @router.get("/health")
 def health(request: Request, user: Viewer) -> Response:
     """The page."""
-    store, now = store_of(request), time.time()
-    database = _database(store)
-    with store.reading() as connection:
-        checks = _checks(connection, now)
-        day = _requests(connection, now - _DAY, _HOUR)
-        lag = _lag(connection)
-    reasons = [(REASONS.get(reason, reason), states) for reason, states in queue.count_items(store, now).items()]
-    quiet = database.stored is not None and now - database.stored > _QUIET
+    store, now, state = store_of(request), time.time(), get_health(request, user)
+    free, low = _room(store)
+    checks = _checks(store, now)
+    hours = (sums.c.kind == "request") & (sums.c.step == _HOUR) & (sums.c.start >= now - _DAY)
+    reasons = [(REASONS.get(reason, reason), states) for reason, states in state.queue.items()]
+    quiet = state.last_stored is not None and now - state.last_stored > _QUIET
+    first = select(traces.c.started).limit(1)
     return render(
         request,
         "health.html.j2",
-        version=__version__,
-        database=database,
+        version=state.version,
+        database={
+            "kind": "SQLite" if store.sqlite else "PostgreSQL",
+            "name": store.name,
+            "version": state.schema_version,
+            "bytes": state.bytes,
+            "free": free,
+            "low": low,
+            "sealed": state.sealed,
+            "traces": state.traces,
+            "oldest": store.scalar(first.order_by(traces.c.id)),
+            "newest": store.scalar(first.order_by(traces.c.id.desc())),
+            "stored": state.last_stored,
+        },
         checks=checks,
-        day=day,
-        lag=lag,
+        day=float(store.scalar(select(func.sum(sums.c.count)).where(hours)) or 0.0),
+        lag=_lag(store),
         queue=reasons,
         waiting=sum(states["open"] + states["locked"] for _, states in reasons),
         quiet=quiet,
-        problems=_problems(database, checks, quiet),
+        problems=_problems(low, checks, quiet),
     )
 
 
-def _problems(database: Database, checks: Sequence[HealthCheck], quiet: bool) -> list[str]:
+def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool) -> list[str]:
     messages = []
     if quiet:
         messages.append("No trace has come in for more than an hour: does the application run, and does it store here?")
-    if database.low:
+    if low:
         messages.append("The store's disk is nearly full: shorten store_days or store_bytes, or make room.")
     failing = [check for check in checks if check.bad]
     messages += [
@@ -108,48 +98,23 @@ def _problems(database: Database, checks: Sequence[HealthCheck], quiet: bool) ->
     return messages
 
 
-def _database(store: Store) -> Database:
-    size, free, low = _room(store)
-    with store.reading() as connection:
-        count = connection.scalar(select(func.sum(sums.c.count)).where(sums.c.kind == "request", sums.c.step == _DAY))
-        oldest = connection.scalar(select(traces.c.started).order_by(traces.c.id).limit(1))
-        newest = connection.scalar(select(traces.c.started).order_by(traces.c.id.desc()).limit(1))
-        stored = connection.scalar(select(traces.c.stored).order_by(traces.c.id.desc()).limit(1))
-    kind = "SQLite" if store.sqlite else "PostgreSQL"
-    return Database(
-        kind, store.name, schema_upgrade.HEAD, size, free, low, store.keys is not None, float(count or 0), oldest,
-        newest, stored,
-    )  # fmt: skip
-
-
-def _room(store: Store) -> tuple[int | None, int | None, bool]:
-    """Bytes it takes and bytes left; the latter is unknown of another machine's disk."""
-    if not store.sqlite:
-        with store.reading() as connection:
-            return int(connection.scalar(text("SELECT pg_database_size(current_database())")) or 0), None, False
-    path = Path(store.engine.url.database or "")
-    parts = [Path(f"{path}{end}") for end in ("", "-wal", "-shm")]
+def _room(store: Store) -> tuple[int | None, bool]:
+    """Bytes left on the disk of a file, and whether they are few; the former is unknown of another machine's disk."""
     try:
-        size = sum(part.stat().st_size for part in parts if part.exists())
-        disk = shutil.disk_usage(path.parent)
+        disk = shutil.disk_usage(Path(store.engine.url.database or "").parent) if store.sqlite else None
     except OSError:
-        return None, None, False
-    return size, disk.free, disk.free < _LOW_DISK * disk.total
+        disk = None
+    return (disk.free, disk.free < _LOW_DISK * disk.total) if disk else (None, False)
 
 
-def _requests(connection: Connection, since: float, step: int) -> float:
-    query = select(func.sum(sums.c.count)).where(sums.c.kind == "request", sums.c.step == step, sums.c.start >= since)
-    return float(connection.scalar(query) or 0.0)
-
-
-def _lag(connection: Connection) -> float | None:
+def _lag(store: Store) -> float | None:
     """Seconds from answer to scores, the median of the last thousand."""
     query = select(traces.c.lag).where(traces.c.lag.is_not(None)).order_by(traces.c.id.desc()).limit(1_000)
-    lags = sorted(connection.scalars(query))
+    lags = sorted(lag for (lag,) in store.rows(query))
     return lags[len(lags) // 2] if lags else None
 
 
-def _checks(connection: Connection, now: float) -> list[HealthCheck]:
+def _checks(store: Store, now: float) -> list[HealthCheck]:
     kinds = ("rate", "value", "error", "cost")
     query = (
         select(sums.c.name, sums.c.kind, func.sum(sums.c.count), func.sum(sums.c.wv))
@@ -157,7 +122,7 @@ def _checks(connection: Connection, now: float) -> list[HealthCheck]:
         .group_by(sums.c.name, sums.c.kind)
     )
     by_name: dict[str, dict[str, tuple[float, float]]] = {}
-    for name, kind, count, total in connection.execute(query):
+    for name, kind, count, total in store.rows(query):
         by_name.setdefault(name, {})[kind] = (count, total)
     checks = []
     for name, of in sorted(by_name.items()):
