@@ -83,9 +83,5 @@ def _failures(
     if labels.get("env"):  # traces from a file have no environment
         query = query.where(or_(traces.c.env == labels["env"], traces.c.env == ""))
     rows = connection.execute(query.order_by(scores.c.trace.desc()).limit(50 * limit)).all()
-    rows = sorted(rows, key=lambda row: -_badness(checks.get(row.evaluator), row.value))
+    rows = sorted(rows, key=lambda row: -checks[row.evaluator].fails(row.value))
     return list(dict.fromkeys(int(row.trace) for row in rows))[:limit]
-
-
-def _badness(check: StoredEvaluator | None, value: float | None) -> float:
-    return 0.0 if check is None or value is None else check.fails(value)

@@ -41,11 +41,13 @@ class StoredEvaluator:
         """Which values pass: the `higher` or the `lower` ones."""
         return "higher" if self.higher else "lower"
 
-    def fails(self, value: float) -> float:
-        """Distance of a value from the threshold on the failing side; negative if it passes, 0 without a threshold."""
-        if self.threshold is None:
+    def fails(self, value: float | None) -> float:
+        """Distance of a value from the threshold on the failing side; negative if it passes, 0 without either or where
+        it is not finite."""
+        if self.threshold is None or value is None:
             return 0.0
-        return self.threshold - value if self.higher else value - self.threshold
+        margin = self.threshold - value if self.higher else value - self.threshold
+        return margin if math.isfinite(margin) else 0.0
 
 
 def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
@@ -122,10 +124,9 @@ def _disagreements(connection: Connection, checks: Sequence[StoredEvaluator], lo
         passing = _passing(connection, names, sorted(set().union(*failing.values())))
         for name, values in failing.items():
             for trace, value in values.items():
-                margin = _margin(by_name[name], value)
+                margin = by_name[name].fails(value)
                 ranked += [
-                    (margin - _margin(by_name[other], other_value), trace)
-                    for other, other_value in passing.get(trace, ())
+                    (margin - by_name[other].fails(other_value), trace) for other, other_value in passing.get(trace, ())
                 ]
     return [trace for _, trace in sorted(ranked, reverse=True)][: 20 * count]
 
@@ -154,11 +155,6 @@ def _passing(
         for trace, name, value in connection.execute(query):
             passes[int(trace)].append((name, value))
     return passes
-
-
-def _margin(check: StoredEvaluator, value: float | None) -> float:
-    margin = 0.0 if value is None else check.fails(value)
-    return margin if math.isfinite(margin) else 0.0
 
 
 def _near(connection: Connection, checks: Sequence[StoredEvaluator], low: int, count: int) -> Iterable[int]:
