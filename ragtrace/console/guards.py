@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragtrace.console.access import SAFE
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.problems import Problem, answer
 
 _access = logging.getLogger("ragtrace.console.access")
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -105,7 +105,7 @@ class OriginCheck:
         self.url = _origin(settings.url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in _SAFE or self._same(scope):
+        if scope["type"] != "http" or scope["method"] in SAFE or self._same(scope):
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)

@@ -6,7 +6,6 @@ tells whether a text is there, so the search of a role that sees masked texts lo
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from ragtrace.console.access import User, settings_of, store_of
 from ragtrace.console.chatlogs import full_text, search
 from ragtrace.console.chatlogs.schema import reviews, users, verdicts
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
+from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict, is_trace_id
 from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evidence
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import dataset_export
@@ -29,7 +28,6 @@ from ragtrace.console.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, Top
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii
 
-_HEX = re.compile(r"[0-9a-f]{32}")
 _SEARCH_SECONDS = 2.0
 """Seconds after which a search in masked texts looks at no further page."""
 
@@ -42,7 +40,7 @@ def may_read_personal_data(request: Request, user: User) -> bool:
 def find_trace(request: Request, user: User, trace: str | int) -> StoredTrace | None:
     """A stored trace by its 32 hexadecimal digits or its id in the store; None if it is not there."""
     key = trace.lower() if isinstance(trace, str) else trace
-    if isinstance(key, str) and not _HEX.fullmatch(key):
+    if isinstance(key, str) and not is_trace_id(key):
         return None
     stored = _read_unmasked_trace(store_of(request), key)
     return stored if stored is None or may_read_personal_data(request, user) else mask_trace(stored)

@@ -18,7 +18,7 @@ from ragtrace.console.chatlogs.reader import read_questions
 from ragtrace.console.chatlogs.schema import evaluators, in_period, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import SettingError
-from ragtrace.statistics import Sums
+from ragtrace.statistics import Estimate, weighted
 from ragtrace.statistics.differences import (
     ShareDifference,
     change_verdicts,
@@ -174,11 +174,8 @@ def _row(  # noqa: PLR0917 two of everything
     )
 
 
-def _rate(verdicts: Sequence[_Verdict]) -> Any:
-    sums = Sums()
-    for verdict in verdicts:
-        sums.add(float(verdict.failed), verdict.probability)
-    return sums.rate()
+def _rate(verdicts: Sequence[_Verdict]) -> Estimate:
+    return weighted([float(one.failed) for one in verdicts], [one.probability for one in verdicts], rate=True)
 
 
 def _pairs(a: Sequence[_Verdict], b: Sequence[_Verdict], key_of: Mapping[int, Any]) -> list[tuple[_Verdict, _Verdict]]:

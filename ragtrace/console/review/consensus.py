@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ragtrace.calibrations import own_version
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
-from ragtrace.statistics import Estimate, Sums
+from ragtrace.statistics import Estimate, weighted
 
 USABLE = ("pass", "fail")
 
@@ -66,8 +66,7 @@ def weighted_rate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     """The weighted mean of values in [0, 1], from pairs of value and weight, with Wilson's interval on Kish's effective
     sample size (see `ragtrace.statistics`). None if no weight is positive."""
     positive = [(value, weight) for value, weight in pairs if weight > 0]
-    least = min((weight for _, weight in positive), default=1.0)
-    sums = Sums()
-    for value, weight in positive:
-        sums.add(value, least / weight, math.inf)
-    return sums.rate()
+    if not positive:
+        return None
+    values, weights = zip(*positive, strict=True)
+    return weighted(values, [min(weights) / weight for weight in weights], rate=True, most=math.inf)

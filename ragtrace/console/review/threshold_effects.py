@@ -59,8 +59,5 @@ def _effect(logs: Sequence[ReviewedLog], threshold: float, direction: Direction)
     return ThresholdEffect(
         threshold,
         weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
-        measures.precision,
-        measures.recall,
-        measures.f1,
-        measures.balanced_accuracy,
+        *(getattr(measures, name) for name in ("precision", "recall", "f1", "balanced_accuracy")),
     )
