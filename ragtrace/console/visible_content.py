@@ -16,14 +16,14 @@ from sqlalchemy import select
 
 from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
-from ragtrace.console.chatlogs import full_text, search
+from ragtrace.console.chatlogs import full_text, search, store_types
 from ragtrace.console.chatlogs.schema import reviews, users, verdicts
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict, is_trace_id
+from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
 from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evidence
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import dataset_export
-from ragtrace.console.review.verdicts import check_evidence, read_content
+from ragtrace.console.review.verdicts import check_evidence, read_content, submit
 from ragtrace.console.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii
@@ -40,7 +40,7 @@ def may_read_personal_data(request: Request, user: User) -> bool:
 def find_trace(request: Request, user: User, trace: str | int) -> StoredTrace | None:
     """A stored trace by its 32 hexadecimal digits or its id in the store; None if it is not there."""
     key = trace.lower() if isinstance(trace, str) else trace
-    if isinstance(key, str) and not is_trace_id(key):
+    if isinstance(key, str) and not store_types.is_trace_id(key):
         return None
     stored = _read_unmasked_trace(store_of(request), key)
     return stored if stored is None or may_read_personal_data(request, user) else mask_trace(stored)
@@ -134,16 +134,18 @@ def find_own_review(request: Request, user: User, stored: StoredTrace) -> Review
     return mask_review(own[-1], unmasked.trace.answer if unmasked is not None else "")
 
 
-def place_marks(
-    request: Request, user: User, stored: StoredTrace, evidence: Sequence[Evidence]
-) -> tuple[Evidence, ...]:
-    """Marks of the answer as this user sees it, as marks of the answer as it is, in order. Raises DataError for one
-    that is not a part of the answer."""
+def submit_review(request: Request, user: User, stored: StoredTrace, review: Review, item: int | None) -> int:
+    """Store a review, of an item of the queue where there is one. Its marks are of the answer as this user sees it, and
+    are stored as marks of the answer as it is, in order. Raises DataError for one that is not a part of the answer, and
+    as `submit` does."""
+    evidence: Sequence[Evidence] = review.evidence
     check_evidence(evidence, len(stored.trace.answer))
     if not may_read_personal_data(request, user):
         unmasked = _read_unmasked_trace(store_of(request), stored.id)
         evidence = unmask_evidence(unmasked.trace.answer if unmasked is not None else "", evidence)
-    return tuple(sorted(set(evidence), key=lambda one: (one.start, one.end)))
+    review = replace(review, evidence=tuple(sorted(set(evidence), key=lambda one: (one.start, one.end))))
+    task = review.trace_id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)
+    return submit(store_of(request), task, review, user.id)
 
 
 def _read_unmasked_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> tuple[Review, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import Path
+from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.datastructures import FormData
 
 _NO_NUL = r"^[^\x00]*$"
 Short = Annotated[str, StringConstraints(max_length=200, pattern=_NO_NUL)]
@@ -32,6 +33,15 @@ class Body(BaseModel):
     """What a client sends. A field that is not known is a mistake, not a wish."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def form_of(most: int) -> Any:
+    """A dependency: the form that a page sent, of at most so many fields and without files."""
+
+    async def read(request: Request) -> FormData:
+        return await request.form(max_fields=most, max_files=0)
+
+    return Depends(read)
 
 
 def trace_key(text: str) -> str | int:

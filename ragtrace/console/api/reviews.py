@@ -111,12 +111,10 @@ def next_review(
 @router.post("/review/submit")
 def submit_review(request: Request, user: Reviewer, payload: Submission) -> Submitted:
     """Keep a review. A person has one review of a trace; a second one replaces it."""
-    store = store_of(request)
     audit.note(request, object=payload.trace_id, verdicts=len(payload.verdicts))
     if not (payload.verdicts or payload.comment or payload.corrected or payload.answers or payload.evidence):
         raise Problem(422, "The review is empty", "Give verdicts, answers, evidence, a comment or a corrected answer.")
     stored = visible_content.get_trace(request, user, payload.trace_id)
-    marks = [Evidence(mark.start, mark.end, mark.verdict) for mark in payload.evidence]
     review = Review(
         payload.trace_id,
         tuple(Verdict(name, label) for name, label in payload.verdicts.items()),
@@ -125,10 +123,9 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
         seconds=payload.seconds,
         source="api",
         answers=payload.answers,
-        evidence=visible_content.place_marks(request, user, stored, marks),
+        evidence=tuple(Evidence(mark.start, mark.end, mark.verdict) for mark in payload.evidence),
     )
-    task = payload.trace_id if payload.item is None else Task(payload.item, stored.id, payload.trace_id, "", 0.0)
-    return Submitted(review=review_queue.submit(store, task, review, user.id))
+    return Submitted(review=visible_content.submit_review(request, user, stored, review, payload.item))
 
 
 @router.post("/review/{item}/skip", status_code=204)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Container
-from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Reviewer, User, store_of
-from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Task, Verdict, is_trace_id
+from ragtrace.console.api.inputs import form_of
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Verdict, is_trace_id
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import own_questions, queue
@@ -28,13 +27,8 @@ _LONGEST = 100_000
 
 
 @router.post("/review")
-async def judge(request: Request, user: Reviewer) -> Response:
+def judge(request: Request, user: Reviewer, form: Annotated[FormData, form_of(500)]) -> Response:
     """Keep a verdict, skip a log, give it back, or end the day's work."""
-    form = await request.form(max_fields=500, max_files=0)
-    return await run_in_threadpool(_judge, request, user, form)
-
-
-def _judge(request: Request, user: User, form: FormData) -> Response:
     store, action = store_of(request), _field(form, "do")
     trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
     audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
@@ -49,13 +43,9 @@ def _judge(request: Request, user: User, form: FormData) -> Response:
             raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
         return _next_page(request, form, {"skipped": ""})
     stored = visible_content.get_trace(request, user, trace_id)
-    task: Task | str = trace_id
-    if item is not None:
-        task = Task(item, stored.id, trace_id, "", 0.0)
     _check_log(request, user, stored, form, item)
     review = _review(trace_id, form, {one.name for one in own_questions.load(store) if one.kind == "number"})
-    evidence = visible_content.place_marks(request, user, stored, review.evidence)
-    queue.submit(store, task, replace(review, evidence=evidence), user.id)
+    visible_content.submit_review(request, user, stored, review, item)
     return _next_page(request, form, {"saved": trace_id})
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import accounts, audit
-from ragtrace.console.access import Admin, Reviewer, User, store_of
+from ragtrace.console.access import Admin, Reviewer, store_of
 from ragtrace.console.api import exchange
+from ragtrace.console.api.inputs import form_of
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.store_types import Filter, Review, Verdict
 from ragtrace.console.pages.filters import finite_number
@@ -26,6 +27,8 @@ from ragtrace.errors import DataError
 
 router = APIRouter()
 _SETUP = "/review/queues"
+ListForm = Annotated[FormData, form_of(2 * named_queues.MOST + 20)]
+"""A list of logs of which some may be ticked."""
 
 
 @router.get("/review/queues")
@@ -48,13 +51,9 @@ def setup(request: Request, user: Admin) -> Response:
 
 
 @router.post("/review/queues")
-async def save_queue(request: Request, user: Admin) -> Response:
+def save_queue(request: Request, user: Admin, form: Annotated[FormData, form_of(300)]) -> Response:
     """A new queue, or a change of one that is there."""
-    form = await request.form(max_fields=300, max_files=0)
-    return await run_in_threadpool(_save_queue, request, _fields(form), _texts(form, "assignee"))
-
-
-def _save_queue(request: Request, fields: Mapping[str, str], assignees: list[str]) -> Response:
+    fields = _fields(form)
     store, name, do = store_of(request), fields.get("name", "").strip(), fields.get("do", "add")
     audit.note(request, object=name[:100], did=do[:10])
     if do in ("close", "open"):
@@ -67,19 +66,15 @@ def _save_queue(request: Request, fields: Mapping[str, str], assignees: list[str
         name,
         instructions=fields.get("instructions", ""),
         filter=Filter(**values),  # type: ignore[arg-type]  # they are texts
-        assignees=assignees,
+        assignees=_texts(form, "assignee"),
     )
     return RedirectResponse(_SETUP, 303)
 
 
 @router.post("/review/questions")
-async def save_question(request: Request, user: Admin) -> Response:
+def save_question(request: Request, user: Admin, form: Annotated[FormData, form_of(20)]) -> Response:
     """A new question of one's own; or the end of one, or its return."""
-    form = await request.form(max_fields=20, max_files=0)
-    return await run_in_threadpool(_save_question, request, _fields(form))
-
-
-def _save_question(request: Request, fields: Mapping[str, str]) -> Response:
+    fields = _fields(form)
     store, name, do = store_of(request), fields.get("name", "").strip(), fields.get("do", "add")
     audit.note(request, object=name[:60], did=do[:10])
     if do in ("close", "open"):
@@ -108,32 +103,31 @@ def _bound(text: str) -> float | None:
 
 
 @router.post("/review/send")
-async def send(request: Request, user: Reviewer) -> Response:
+def send(request: Request, user: Reviewer, form: ListForm) -> Response:
     """Puts the logs of a list that were chosen (without any, all of them), or the one of a page, into a queue."""
-    form = await request.form(max_fields=2 * named_queues.MOST + 20, max_files=0)
-    return await run_in_threadpool(_send, request, _fields(form), _logs(form))
-
-
-@router.post("/review/bulk")
-async def judge(request: Request, user: Reviewer) -> Response:
-    """Gives the logs of a list that were chosen one verdict; each keeps what this person said of it otherwise."""
-    form = await request.form(max_fields=2 * named_queues.MOST + 20, max_files=0)
-    return await run_in_threadpool(_judge, request, user, _fields(form), _texts(form, "trace"))
+    fields = _fields(form)
+    queue = fields.get("queue", "")
+    if not queue:
+        raise Problem(422, "No queue was chosen", "Go back and choose the queue that the logs are for.")
+    sent = named_queues.send(store_of(request), queue, _logs(form))
+    audit.note(request, object=queue, sent=sent)
+    return _back(fields)
 
 
 @router.post("/traces/export")
-async def export(request: Request, user: Reviewer) -> Response:
+def export(request: Request, user: Reviewer, form: ListForm) -> Response:
     """The logs of a list that were chosen (without any, all of them) as a data set that `ragtrace eval` reads."""
-    form = await request.form(max_fields=2 * named_queues.MOST + 20, max_files=0)
-    options = Options(traces=tuple(_logs(form)) or ("",))
-    return await run_in_threadpool(exchange.send_file, request, user, options, "jsonl")
+    return exchange.send_file(request, user, Options(traces=tuple(_logs(form)) or ("",)), "jsonl")
 
 
 def _logs(form: FormData) -> list[str]:
     return (_texts(form, "trace") or _texts(form, "row"))[: named_queues.MOST]
 
 
-def _judge(request: Request, user: User, fields: Mapping[str, str], traces: list[str]) -> Response:
+@router.post("/review/bulk")
+def judge(request: Request, user: Reviewer, form: ListForm) -> Response:
+    """Gives the logs of a list that were chosen one verdict; each keeps what this person said of it otherwise."""
+    fields, traces = _fields(form), _texts(form, "trace")
     evaluator, label = fields.get("question", ""), fields.get("verdict", "")
     if not evaluator or not traces:
         raise Problem(422, "Nothing was chosen", "Go back, tick the logs, and choose a question and a verdict.")
@@ -144,15 +138,6 @@ def _judge(request: Request, user: User, fields: Mapping[str, str], traces: list
             audit.note(request, object=evaluator, verdict=label[:20], logs=done)
             raise Problem(409, "Not all have the verdict", f"{done} logs have it, and then: {error}.") from error
     audit.note(request, object=evaluator, verdict=label[:20], logs=len(traces))
-    return _back(fields)
-
-
-def _send(request: Request, fields: Mapping[str, str], traces: list[str]) -> Response:
-    queue = fields.get("queue", "")
-    if not queue:
-        raise Problem(422, "No queue was chosen", "Go back and choose the queue that the logs are for.")
-    sent = named_queues.send(store_of(request), queue, traces)
-    audit.note(request, object=queue, sent=sent)
     return _back(fields)
 
 
