@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -34,8 +34,6 @@ _RARE = frozenset((
     "since", "until",
 ))  # fmt: skip
 _ABOUT = frozenset({"label", "version", "low", "high"})
-_THUMBS = {"1": 1, "0": 0, "-1": -1}
-_YES = {"yes": True, "no": False}
 _WORDS = {("thumbs", "1"): "helpful", ("thumbs", "0"): "neutral", ("thumbs", "-1"): "not helpful"}
 
 
@@ -82,34 +80,13 @@ def chosen(query: Mapping[str, str], now: float, evaluator: str = "") -> Chosen:
     if "evaluator" not in parameters and (parameters.get("order") == "worst" or not _ABOUT.isdisjoint(parameters)):
         parameters["evaluator"] = evaluator
     values: dict[str, str] = {}
-    filter = Filter()
-    if text := parameters.get("q"):
-        values["q"], filter = text, replace(filter, text=text)
-    for name in TEXTS:
-        if value := parameters.get(name):
-            changed: dict[str, Any] = {name: value}
-            values[name], filter = value, replace(filter, **changed)
-    if (length := RANGES.get(parameters.get("range", ""))) is not None:
-        values["range"], filter = parameters["range"], replace(filter, since=now - length)
-    filter = _bounds(filter, parameters, values)
-    if parameters.get("order") == "worst" and filter.evaluator:
+    fields: dict[str, Any] = {}
+    for name, read in _READERS.items():
+        if (text := parameters.get(name)) and (value := read(text)) is not None:
+            values[name], fields[_FIELDS.get(name, name)] = text, now - value if name == "range" else value
+    if parameters.get("order") == "worst" and "evaluator" in fields:
         values["order"] = "worst"
-    return Chosen(values, filter, values.get("order", "newest"), parameters.get("after"))
-
-
-def _bounds(filter: Filter, parameters: Mapping[str, str], values: dict[str, str]) -> Filter:
-    bounds: dict[str, Any] = {}
-    for name in ("since", "until"):
-        if (time := _time(parameters.get(name, ""))) is not None:
-            bounds[name] = time
-    for name in ("low", "high"):
-        if (number := finite_number(parameters.get(name, ""))) is not None:
-            bounds[name] = number
-    for name, words in (("thumbs", _THUMBS), ("reviewed", _YES), ("errors", _YES)):
-        if parameters.get(name, "") in words:
-            bounds[name] = words[parameters[name]]
-    values.update({name: parameters[name] for name in bounds})
-    return replace(filter, **bounds)
+    return Chosen(values, Filter(**fields), values.get("order", "newest"), parameters.get("after"))
 
 
 def _time(text: str) -> float | None:
@@ -135,3 +112,16 @@ def finite_number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+_FIELDS = {"q": "text", "range": "since"}
+"""Names whose field of `Filter` has another one."""
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("q", *TEXTS), str),
+    "range": RANGES.get,
+    **dict.fromkeys(("since", "until"), _time),
+    **dict.fromkeys(("low", "high"), finite_number),
+    "thumbs": {"1": 1, "0": 0, "-1": -1}.get,
+    **dict.fromkeys(("reviewed", "errors"), {"yes": True, "no": False}.get),
+}
+"""How a text is read, None where it makes no sense. A start has precedence over a range."""
