@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 from ragtrace import calibrations as calibration_file
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, Viewer, settings_of, store_of
-from ragtrace.console.api.inputs import Body, Value
+from ragtrace.console.api.inputs import Body, Evaluator, Value
 from ragtrace.console.chatlogs.schema import calibrations
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.problems import Problem
@@ -22,7 +22,6 @@ from ragtrace.console.review.quality_measures import QualityMeasures
 from ragtrace.console.review.rules import StoredEvaluator, load_evaluators
 
 router = APIRouter(prefix="/api", tags=["calibration"])
-Name = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
 
 
 class Candidates(Body):
@@ -72,7 +71,7 @@ class CalibrationOut(BaseModel):
 
 @router.get("/evaluators/{name}/consequences")
 def get_consequences(
-    request: Request, user: Viewer, name: Name, query: Annotated[Candidates, Query()]
+    request: Request, user: Viewer, name: Evaluator, query: Annotated[Candidates, Query()]
 ) -> list[threshold_effects.ThresholdEffect]:
     """What candidate thresholds would do, on the logs that people reviewed."""
     store = store_of(request)
@@ -82,7 +81,7 @@ def get_consequences(
 
 
 @router.get("/evaluators/{name}/calibrations")
-def list_calibrations(request: Request, user: Viewer, name: Name) -> list[CalibrationOut]:
+def list_calibrations(request: Request, user: Viewer, name: Evaluator) -> list[CalibrationOut]:
     """The evaluator's calibrations, newest first."""
     statement = (
         select(calibrations).where(calibrations.c.evaluator == name).order_by(calibrations.c.id.desc()).limit(100)
@@ -92,7 +91,7 @@ def list_calibrations(request: Request, user: Viewer, name: Name) -> list[Calibr
 
 
 @router.post("/evaluators/{name}/calibrations")
-def fit_calibration(request: Request, user: Admin, name: Name, how: Fit) -> Fitted:
+def fit_calibration(request: Request, user: Admin, name: Evaluator, how: Fit) -> Fitted:
     """Fit a threshold and a probability to what people said."""
     store = store_of(request)
     about = get_evaluator(store, name)

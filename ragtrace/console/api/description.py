@@ -51,9 +51,11 @@ def described(app: FastAPI) -> dict[str, Any]:
     """The document of the routes under /api, made once."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        reference = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        errors = {str(status): {"description": reason, "content": reference} for status, reason in _ERRORS.items()}
         for methods in schema["paths"].values():
             for operation in methods.values():
-                _complete(operation)
+                operation["responses"].update(errors)
         parts = schema.setdefault("components", {})
         parts.setdefault("schemas", {})["Problem"] = _PROBLEM
         for name in ("HTTPValidationError", "ValidationError"):
@@ -62,12 +64,6 @@ def described(app: FastAPI) -> dict[str, Any]:
         schema["security"] = [{name: []} for name in _SECURITY]
         app.openapi_schema = schema
     return app.openapi_schema
-
-
-def _complete(operation: dict[str, Any]) -> None:
-    reference = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status, reason in _ERRORS.items():
-        operation["responses"][str(status)] = {"description": reason, "content": reference}
 
 
 async def only_known_parameters(request: Request) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field, StringConstraints
 
 from ragtrace.console import audit
@@ -18,7 +18,6 @@ from ragtrace.console.review.own_questions import Category, OwnQuestion
 
 router = APIRouter(prefix="/api", tags=["reviews"])
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
-QueueName = Annotated[str, Path(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 Instructions = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
 Assignees = Annotated[list[Short], Field(max_length=200)]
 
@@ -96,7 +95,7 @@ def add_queue(request: Request, user: Admin, payload: QueueIn) -> QueueOut:
 
 
 @router.patch("/review/queues/{name}")
-def change_queue(request: Request, user: Admin, name: QueueName, payload: QueueChange) -> QueueOut:
+def change_queue(request: Request, user: Admin, name: Name, payload: QueueChange) -> QueueOut:
     """Change a queue. The waiting logs of a closed one are everybody's again."""
     audit.note(request, object=name, changed=sorted(payload.model_fields_set))
     values = payload.model_dump(include={"instructions", "assignees", "closed"})
@@ -105,7 +104,7 @@ def change_queue(request: Request, user: Admin, name: QueueName, payload: QueueC
 
 
 @router.post("/review/queues/{name}/logs")
-def send_logs(request: Request, user: Reviewer, name: QueueName, payload: Logs) -> Sent:
+def send_logs(request: Request, user: Reviewer, name: Name, payload: Logs) -> Sent:
     """Put stored logs into a queue. One that was judged already waits for one more review, by somebody else."""
     sent = named_queues.send(store_of(request), name, payload.trace_ids)
     audit.note(request, object=name, sent=sent)
@@ -154,7 +153,7 @@ def add_question(request: Request, user: Admin, payload: QuestionIn) -> OwnQuest
 
 
 @router.patch("/review/questions/{name}", status_code=204)
-def change_question(request: Request, user: Admin, name: QueueName, payload: QuestionChange) -> None:
+def change_question(request: Request, user: Admin, name: Name, payload: QuestionChange) -> None:
     """Ask a question no more, or again."""
     audit.note(request, object=name, closed=payload.closed)
     own_questions.close(store_of(request), name, closed=payload.closed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from ragtrace.console import audit, visible_content
@@ -20,7 +20,6 @@ from ragtrace.console.review.verdicts import MOST_MARKS
 from ragtrace.records import Evidence
 
 router = APIRouter(prefix="/api", tags=["reviews"])
-Item = Annotated[int, Path(ge=1, le=2**53 - 1)]
 
 
 class Next(BaseModel):
@@ -129,7 +128,7 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
 
 
 @router.post("/review/{item}/skip", status_code=204)
-def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None:
+def skip_review(request: Request, user: Reviewer, item: Id, why: Skip) -> None:
     """Take a log out of the queue unjudged."""
     if not review_queue.skip(store_of(request), item, user.id, why.reason):
         raise Problem(
@@ -138,7 +137,7 @@ def skip_review(request: Request, user: Reviewer, item: Item, why: Skip) -> None
 
 
 @router.post("/review/{item}/release", status_code=204)
-def release_review(request: Request, user: Reviewer, item: Item) -> None:
+def release_review(request: Request, user: Reviewer, item: Id) -> None:
     """Give a log back to the queue."""
     if not review_queue.release(store_of(request), item, user.id):
         raise Problem(409, "The log was not released", "You do not hold it. Take the next one.")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from sqlalchemy import delete, func, insert, select
 from starlette.responses import Response
 
 from ragtrace.console import accounts, attempts, audit, login
 from ragtrace.console.access import SignedIn, Viewer, address_of, store_of
-from ragtrace.console.api.inputs import Body
+from ragtrace.console.api.inputs import Body, Id
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.problems import Problem
 
@@ -98,7 +98,7 @@ def save_view(request: Request, user: Viewer, view: NewView) -> View:
 
 
 @router.delete("/views/{view}", status_code=204)
-def delete_view(request: Request, user: Viewer, view: Annotated[int, Path(ge=1, le=2**53 - 1)]) -> None:
+def delete_view(request: Request, user: Viewer, view: Id) -> None:
     """Forget one of one's own views."""
     table = schema.views
     if not store_of(request).execute(delete(table).where(table.c.id == view, table.c.user == user.id)):

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.overview import ordered
-from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.review import agreement as figures
@@ -54,7 +53,12 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
     since = time.time() - RANGES[range] if range in RANGES else None
     result = figures.agreement(store, evaluator[:100], since, weighted=weighted)
     by_name = {each.evaluator: each for each in result.evaluators}
-    lines = [_line(by_name[name], weighted) for name in ordered(list(by_name))]
+    lines = []
+    for name in ordered(list(by_name)):
+        of = by_name[name]
+        cells = _cells(of.whole, True) if weighted else _cells(of.seen, False)
+        lines.append(AgreementRow(of, cells, _sentence(of), of.counted < ENOUGH))
+    evaluators = select(schema.verdicts.c.evaluator).distinct()
     return render(
         request,
         "agreement.html.j2",
@@ -62,7 +66,7 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
         pairs=sorted(result.pairs, key=lambda pair: -pair.count),
         alpha=result.alphas.get("", Alpha(None, None, 0)),
         alphas=[(name, alpha) for name, alpha in sorted(result.alphas.items()) if name and alpha.units],
-        names=_judged_names(store),
+        names=ordered([name for (name,) in store.rows(evaluators)]),
         evaluator=evaluator,
         range=range if range in RANGES else "",
         ranges=RANGE_NAMES,
@@ -71,16 +75,6 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
         questions=measure_answers(store, since),
         anchors=[(drift, anchors.sentence(drift)) for drift in anchors.drifts(store)],
     )
-
-
-def _judged_names(store: Store) -> list[str]:
-    table = schema.verdicts
-    return ordered([name for (name,) in store.rows(select(table.c.evaluator).distinct())])
-
-
-def _line(of: EvaluatorAgreement, weighted: bool) -> AgreementRow:
-    cells = _cells(of.whole, True) if weighted else _cells(of.seen, False)
-    return AgreementRow(of, cells, _sentence(of), of.counted < ENOUGH)
 
 
 def _cells(table: Confusion | None, shares: bool) -> tuple[AgreementCell, ...]:

@@ -92,7 +92,8 @@ def _cards(
     for name in ordered(list(by_name)):
         check = by_name[name]
         address = "/traces?" + urlencode({"evaluator": name, "label": "fail", **state})
-        rates = _rates(check, switches.get(name, ()))
+        points = [page_charts.share(step.start, step.passes) for step in check.line]
+        rates = page_charts.rates(points, f"Pass rate of {name[:60]} over time", switches.get(name, ()))
         cards.append(Card(check, past.get(name), change(check.passes, past.get(name)), rates, address))
     return cards
 
@@ -109,11 +110,6 @@ def _switches(store: Store, figures_: Overview) -> dict[str, list[tuple[float, s
             switches.setdefault(name, []).append((first, f"version {version[:40]} since {moment(first)}"))
         versions.add(name)
     return switches
-
-
-def _rates(check: Check, switches: Sequence[tuple[float, str]]) -> str:
-    points = [page_charts.share(step.start, step.passes) for step in check.line]
-    return page_charts.rates(points, f"Pass rate of {check.evaluator[:60]} over time", switches)
 
 
 def _requests(traffic: Sequence[Traffic]) -> str:

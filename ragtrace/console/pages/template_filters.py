@@ -151,18 +151,14 @@ def _finalize(value: object) -> object:
     return printable(value) if type(value) is str else value
 
 
-def install() -> None:
-    """Give the one environment what the templates need. Before the first template is loaded."""
-    environment = template_engine.environment()
-    environment.finalize = _finalize
-    environment.filters |= {
-        "visible": visible, "clip": clip, "link": link, "moment": moment, "when": when, "iso": iso, "clock": clock,
-        "ago": ago, "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
-        "words": words, "urlencode": urlencode, "sentence": sentence, "seconds": seconds, "svg": Markup,
-        "points": points, "present": present,
-        "host": lambda url: urlsplit(url).hostname or "",
-    }  # fmt: skip
-    environment.globals |= {"static": static, "signs": SIGNS}
-
-
-install()
+# What the templates need, before the first one is loaded.
+environment = template_engine.environment()
+environment.finalize = _finalize
+environment.filters |= {
+    "visible": visible, "clip": clip, "link": link, "moment": moment, "when": when, "iso": iso, "clock": clock,
+    "ago": ago, "percent": percent, "range_percent": range_percent, "figure": figure, "count": count, "size": size,
+    "words": words, "urlencode": urlencode, "sentence": sentence, "seconds": seconds, "svg": Markup,
+    "points": points, "present": present,
+    "host": lambda url: urlsplit(url).hostname or "",
+}  # fmt: skip
+environment.globals |= {"static": static, "signs": SIGNS}

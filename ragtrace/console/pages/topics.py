@@ -134,6 +134,7 @@ def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoi
     if row is None:
         detail = f"It has no question in the {dict(RANGE_NAMES)[selection.range]}, or it ended. Choose a longer time."
         raise Problem(404, "There is no such topic", detail)
+    period = {"range": selection.range, "app": selection.app}
     return render(
         request,
         "topic.html.j2",
@@ -144,17 +145,11 @@ def topic(request: Request, user: Viewer, topic: str, query: Annotated[TopicChoi
         causes=page_charts.shares(row.causes[:8]),
         steps=(steps := _cached(request, selection, topic_history, topic=row.id)),
         chart=_chart(steps, row.name),
-        failing=_failing(selection, topic),
+        failing="/traces?" + urlencode({"topic": topic, "evaluator": selection.evaluator, "label": "fail", **period}),
         gaps=visible_content.find_gaps(request, user, selection.since, selection.now, selection.app, topic=row.id)[
             :_LISTED_GAPS
         ],
     )
-
-
-def _failing(selection: Selection, topic: str) -> str:
-    """The address of all logs of a topic that fail."""
-    values = {"topic": topic, "evaluator": selection.evaluator, "label": "fail"}
-    return f"/traces?{urlencode(values)}&{urlencode({'range': selection.range, 'app': selection.app})}"
 
 
 def _cached(request: Request, selection: Selection, compute: Callable[..., Any], **of: int | None) -> Any:

@@ -16,6 +16,7 @@ from ragtrace.records import Evidence, Score, Trace
 
 _SPANS = 500
 _DEPTH = 5
+_EMPTY: tuple[object, ...] = (None, "", (), [], {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,9 @@ def case(stored: StoredTrace, evidence_by: str = "", limits: Limits | None = Non
         _evaluator_scores(stored, limits or {}),
         bars(trace),
         _facts(trace),
-        tuple((clip(k, 60), clip(v, 2_000)) for k, v in trace.attributes.items() if k != "constraints" and _said(v)),
+        tuple(
+            (clip(k, 60), clip(v, 2_000)) for k, v in trace.attributes.items() if k != "constraints" and v not in _EMPTY
+        ),
     )
 
 
@@ -117,10 +120,6 @@ def _evaluator_scores(stored: StoredTrace, limits: Limits) -> tuple[EvaluatorSco
     rank = {"fail": 0, "error": 1, "pass": 2, "none": 3, "refusal": 3, NOT_APPLICABLE: 4}
     place = {name: i for i, name in enumerate(ordered([result.score.name for result in results]))}
     return tuple(sorted(results, key=lambda result: (rank.get(result.label, 3), place[result.score.name])))
-
-
-def _said(value: object) -> bool:
-    return value is not None and value not in ("", (), [], {})
 
 
 def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import parse_qsl
@@ -64,6 +63,8 @@ def traces(request: Request, user: Viewer) -> Response:
         page = visible_content.find_traces(request, user, query.filter, after=query.after, order=query.order)
     except SettingError as error:  # for example, an encrypted store cannot be searched
         page, problem = Page((), None, 0), str(error)
+    table = schema.views
+    views = select(table).where(table.c.user == user.id).order_by(table.c.name).limit(_VIEWS)
     return render(
         request,
         "traces.html.j2",
@@ -73,7 +74,7 @@ def traces(request: Request, user: Viewer) -> Response:
         choices=choices,
         topics=_topics(store),
         problem=problem,
-        views=_views(store, user),
+        views=[(row.id, row.name, row.query) for row in store.rows(views)],
         ranges=RANGE_NAMES,
         labels=LABELS,
         queues=_open_queues(store, user),
@@ -142,12 +143,6 @@ def load_limits(store: Store, stored: StoredTrace) -> dict[tuple[str, str], tupl
     names = {score.name for _, score in stored.history} | {score.name for score in stored.evaluation.scores}
     rows = store.rows(select(table).where(table.c.name.in_(names)))
     return {(row.name, row.version): (row.threshold, row.direction) for row in rows}
-
-
-def _views(store: Store, user: User) -> Sequence[tuple[int, str, str]]:
-    table = schema.views
-    statement = select(table.c.id, table.c.name, table.c.query).where(table.c.user == user.id).order_by(table.c.name)
-    return [(row.id, row.name, row.query) for row in store.rows(statement.limit(_VIEWS))]
 
 
 @router.post("/views")
