@@ -81,11 +81,9 @@ def seal_columns(keys: Keys | None, trace_hex: str, texts: Mapping[str, str | No
     if keys is None:
         return {**{name: clean(text) for name, text in texts.items()}, "sealed": None, "key": None}
     present = {name: text for name, text in texts.items() if text is not None}
-    if not present:
-        return {**dict.fromkeys(texts), "sealed": None, "key": None}
     # JSON is escaped to ASCII, so lone surrogates survive.
-    ciphertext = keys.seal(trace_hex, json.dumps(present).encode())
-    return {**dict.fromkeys(texts), "sealed": ciphertext, "key": keys.ids[0]}
+    ciphertext = keys.seal(trace_hex, json.dumps(present).encode()) if present else None
+    return {**dict.fromkeys(texts), "sealed": ciphertext, "key": keys.ids[0] if present else None}
 
 
 def unseal_columns(

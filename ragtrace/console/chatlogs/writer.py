@@ -171,8 +171,9 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
     if not rows:
         return 0
     lock(connection, _LOCK)
-    rows = _without_strays(connection, rows)
-    stored = _stored_ids(connection, rows)
+    spans = _stored_spans(connection, rows)
+    rows = _without_strays(rows, spans)
+    stored = {each.span: spans[each.span] for each in rows if each.span in spans}
     new = [each for each in rows if each.span not in stored]
     ids = stored | _new_ids(connection, new)
     if new:
@@ -197,35 +198,27 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
     return sum(1 for each, pairs in new_scores if pairs or each.span not in stored)
 
 
-def _without_strays(connection: Connection, rows: Sequence[Rows]) -> list[Rows]:
+def _stored_spans(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]:
+    """The ids of all stored spans of these traces; of each trace in the order of ids."""
+    ids = {}
+    query = select(traces.c.trace_id, traces.c.span_id, traces.c.id).order_by(traces.c.id)
+    for part in chunks(sorted({each.span[0] for each in rows})):
+        ids.update({(r[0], r[1]): r[2] for r in connection.execute(query.where(traces.c.trace_id.in_(part)))})
+    return ids
+
+
+def _without_strays(rows: Sequence[Rows], spans: Mapping[Span, int]) -> list[Rows]:
     """The rows without late ones whose trace is not stored. A late one without a span id gets that of its trace."""
-    late = sorted({each.span[0] for each in rows if each.is_late})
-    if not late:
-        return list(rows)
-    spans: dict[str, list[str]] = {}
-    for part in chunks(late):
-        query = select(traces.c.trace_id, traces.c.span_id).where(traces.c.trace_id.in_(part)).order_by(traces.c.id)
-        for trace_id, span_id in connection.execute(query):
-            spans.setdefault(trace_id, []).append(span_id)
+    newest = dict(spans.keys())
     stored_rows = []
     for each in rows:
         trace_id, span_id = each.span
-        if each.is_late and not any(span_id == stored for stored in spans.get(trace_id, ())):
-            if span_id.strip("0") or trace_id not in spans:
+        if each.is_late and each.span not in spans:
+            if span_id.strip("0") or trace_id not in newest:
                 continue
-            each.span = (trace_id, spans[trace_id][-1])
+            each.span = (trace_id, newest[trace_id])
         stored_rows.append(each)
     return stored_rows
-
-
-def _stored_ids(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]:
-    """The ids of the traces that are stored already."""
-    spans = {each.span for each in rows}
-    ids = {}
-    for part in chunks(sorted({trace_id for trace_id, _ in spans})):
-        query = select(traces.c.trace_id, traces.c.span_id, traces.c.id).where(traces.c.trace_id.in_(part))
-        ids.update({(r[0], r[1]): r[2] for r in connection.execute(query) if (r[0], r[1]) in spans})
-    return ids
 
 
 def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:

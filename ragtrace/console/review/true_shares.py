@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import and_, case, func, select
 
 from ragtrace.console.chatlogs.filters import higher_is_better
 from ragtrace.console.chatlogs.schema import in_period, reviews, scores, traces, verdicts
@@ -33,7 +33,7 @@ def estimate(  # noqa: PLR0917 what is estimated
     evaluator; None without a reviewed log that it scored.
 
     `app`, `version` (of the evaluator) and `of` (`model`, `prompt_version`, `env`) select requests; empty for all."""
-    conditions = requests(since, until, app=app, **of)
+    conditions = [*in_period(since, until, app), *(traces.c[name] == value for name, value in of.items() if value)]
     rows = load_verdicts(store, evaluator, None, None, *conditions)
     judged = verdicts_of(store, [row for row in rows if not version or row.version == version], evaluator)
     return true_share(judged, _sums(store, evaluator, version, conditions)) if judged else None
@@ -53,16 +53,11 @@ def estimates(store: Store, since: float, until: float, app: str = "", evaluator
     logs = func.count(func.distinct(reviews.c.trace))
     query = select(traces.c.app, verdicts.c.evaluator).select_from(verdicts)
     query = query.join(reviews, reviews.c.id == verdicts.c.review).join(traces, traces.c.id == reviews.c.trace)
-    query = query.where(*requests(since, until, app=app), *([verdicts.c.evaluator == evaluator] if evaluator else []))
+    query = query.where(*in_period(since, until, app), *([verdicts.c.evaluator == evaluator] if evaluator else []))
     query = query.group_by(traces.c.app, verdicts.c.evaluator).having(logs >= LEAST)
     pairs = store.rows(query.order_by(traces.c.app, verdicts.c.evaluator))
     shares = ((name, of, estimate(store, of, since, until, name)) for name, of in pairs)
     return [JudgedEvaluator(name, of, share) for name, of, share in shares if share and share.verdicts >= LEAST]
-
-
-def requests(since: float, until: float, **of: str) -> list[ColumnElement[bool]]:
-    """The conditions on `traces` that select these requests."""
-    return [*in_period(since, until), *(traces.c[name] == value for name, value in of.items() if value)]
 
 
 def verdicts_of(store: Store, rows: Sequence[ScoredVerdict], evaluator: str) -> list[JudgedLog]:
