@@ -143,9 +143,8 @@ def _scored(connection: Connection, filter: Filter) -> list[Condition]:
     if filter.label:
         with_label = select(scores.c.trace).where(*_indexed_conditions(filter)[:2])
         conditions.append(Condition(where, _listing(with_label, scores.c.trace), only=len(on_scores) == 2))
-    has_range = filter.low is not None or filter.high is not None
-    if has_range or not filter.label:
-        used = used_buckets(connection, filter.evaluator, filter.low, filter.high)
+    if filter.low is not None or filter.high is not None or not filter.label:
+        used = used_buckets(connection, filter)
         only = len(on_scores) == len(_indexed_conditions(filter))
         conditions.append(Condition(where, partial(_list_buckets, filter, used), only=only))
     return conditions
@@ -206,14 +205,12 @@ def _first_rows(
     return [(number, trace) for number, trace in connection.execute(text(query), values)]
 
 
-def used_buckets(
-    connection: Connection, evaluator: str, low: float | None, high: float | None, *, values_only: bool = False
-) -> list[int]:
-    """Returns the buckets with scores of an evaluator in a range of values, in ascending order. Without a range that
-    includes scores without a value, unless `values_only`."""
-    has_range = values_only or low is not None or high is not None
-    first = bucket(low) if low is not None else NO_VALUE + has_range
-    last = bucket(high) if high is not None else -NO_VALUE
+def used_buckets(connection: Connection, filter: Filter, *, values_only: bool = False) -> list[int]:
+    """Returns the buckets with scores of the filter's evaluator in its range of values, in ascending order. Without a
+    range that includes scores without a value, unless `values_only`."""
+    has_range = values_only or filter.low is not None or filter.high is not None
+    first = bucket(filter.low) if filter.low is not None else NO_VALUE + has_range
+    last = bucket(filter.high) if filter.high is not None else -NO_VALUE
     # From each bucket straight to the next one: one look into the index for each bucket.
     query = text("""
         WITH RECURSIVE used (b) AS (
@@ -222,7 +219,7 @@ def used_buckets(
             SELECT (SELECT min(bucket) FROM scores WHERE evaluator = :e AND bucket > used.b) FROM used
             WHERE used.b IS NOT NULL AND used.b < :last
         ) SELECT b FROM used WHERE b <= :last""")
-    return list(connection.scalars(query, {"e": evaluator, "first": first, "last": last}))
+    return list(connection.scalars(query, {"e": filter.evaluator, "first": first, "last": last}))
 
 
 # --- text ----------------------------------------------------------------------------------------------------

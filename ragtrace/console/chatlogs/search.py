@@ -186,7 +186,7 @@ def _parse_id(after: str) -> int:
 
 def _worst(search: _Search, filter: Filter, after: str | None) -> _Matches:
     """Searches bucket by bucket, each as above. A cursor is `bucket.id`."""
-    used = used_buckets(search.connection, filter.evaluator, filter.low, filter.high, values_only=True)
+    used = used_buckets(search.connection, filter, values_only=True)
     sign = 1 if higher_is_better(search.connection, filter.evaluator) else -1
     used = used[::sign]
     start, last = _parse_place(after)

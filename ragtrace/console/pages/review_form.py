@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Container
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -17,6 +16,7 @@ from ragtrace.console.access import Reviewer, User, store_of
 from ragtrace.console.api.inputs import form_of
 from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Verdict, is_trace_id
 from ragtrace.console.pages.answer_marks import parse_marks
+from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import own_questions, queue
 from ragtrace.errors import DataError
@@ -30,7 +30,8 @@ _LONGEST = 100_000
 def judge(request: Request, user: Reviewer, form: Annotated[FormData, form_of(500)]) -> Response:
     """Keep a verdict, skip a log, give it back, or end the day's work."""
     store, action = store_of(request), _field(form, "do")
-    trace_id, item = _field(form, "trace"), _number(_field(form, "item"))
+    trace_id, text = _field(form, "trace"), _field(form, "item")
+    item = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
     audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
     if action == "done":
         queue.release_all(store, user.id)
@@ -54,7 +55,7 @@ def _check_log(request: Request, user: User, stored: StoredTrace, form: FormData
     judged the log otherwise after the page was made."""
     if item is not None and not queue.belongs_to(store_of(request), item, stored.id):
         raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
-    own, since = visible_content.find_own_review(request, user, stored), _number(_field(form, "shown"), float)
+    own, since = visible_content.find_own_review(request, user, stored), finite_number(_field(form, "shown"))
     if own is None or since is None or own.created is None or own.created <= since:
         return
     labels = {name[2:]: value for name, value in form.multi_items() if name.startswith("v-")}
@@ -78,29 +79,22 @@ def _review(trace_id: str, form: FormData, numbers: Container[str]) -> Review:
 
 
 def _answer(question: str, text: str) -> float:
-    number = _number(text, float)
+    number = finite_number(text)
     if number is None:
         raise DataError(f"the answer to {question[:60]} is not a number")
-    return float(number)
+    return number
 
 
 def _seconds(form: FormData) -> float | None:
     """From sight to verdict: as the page measured it, else since it was made."""
-    measured, start = _number(_field(form, "seconds"), float), _number(_field(form, "shown"), float)
+    measured, start = (finite_number(_field(form, name)) for name in ("seconds", "shown"))
     seconds = measured if measured is not None else time.time() - start if start is not None else None
-    return seconds if seconds is not None and math.isfinite(seconds) and 0 <= seconds < _DAY else None
+    return seconds if seconds is not None and 0 <= seconds < _DAY else None
 
 
 def _field(form: FormData, name: str) -> str:
     value = form.get(name)
     return value[:_LONGEST] if isinstance(value, str) else ""
-
-
-def _number(text: str, kind: type[Any] = int) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        return None
 
 
 def _next_page(request: Request, form: FormData, result: dict[str, str]) -> Response:
