@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -64,7 +64,9 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         # Once an hour: what an evaluator that always fails costs is bounded by that.
         failure = "reviewed logs were not scored again"
         again = Regular(failure, lambda: score_again(store, load(), again.stop), every=3_600.0)
-        with filler(store, settings.policy), Grouper(store), again, _telling(store):
+        hooks = webhooks.Webhooks(webhooks.load_targets())
+        notices.subscribe(store, hooks.send)
+        with closing(hooks), filler(store, settings.policy), Grouper(store), again:
             server.run(sockets=[listening])
 
 
@@ -83,17 +85,6 @@ def served(store: Store, settings: ConsoleSettings | None = None, limits: Connec
         finally:
             server.should_exit = True
             thread.join(20)
-
-
-@contextmanager
-def _telling(store: Store) -> Iterator[None]:
-    """Sends notices to the webhooks that are configured, while the block runs."""
-    hooks = webhooks.Webhooks(webhooks.load_targets())
-    notices.subscribe(store, hooks.send)
-    try:
-        yield
-    finally:
-        hooks.close()
 
 
 def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,11 +74,8 @@ def open_store_of(options: argparse.Namespace, *, create: bool = False) -> Itera
     url, key = _address(options)
     if create and (file := engine.missing_file(engine.parse_url(url))) is not None:
         print(f"ragtrace: the store {file} does not exist; it is created", file=sys.stderr)
-    store = open_store(url, key=key, create=create)
-    try:
+    with closing(open_store(url, key=key, create=create)) as store:
         yield store
-    finally:
-        store.close()
 
 
 def _address(options: argparse.Namespace) -> tuple[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, literal, or_, select, text, update
@@ -38,8 +39,7 @@ def rekey(url: str, key: str, *, rewrite: bool = True) -> int:
     keys = Keys(key)
     address = engines.parse_url(url)
     engines.require_file(address)
-    store = Store(engines.create_store_engine(address), engines.display_name(address), keys)
-    try:
+    with closing(Store(engines.create_store_engine(address), engines.display_name(address), keys)) as store:
         with store.writing() as connection:
             schema_upgrade.upgrade(connection, store.name)
             _begin(store, keys, connection)
@@ -50,8 +50,6 @@ def rekey(url: str, key: str, *, rewrite: bool = True) -> int:
         if rewrite:
             rewrite_files(store)
         return counts[0]
-    finally:
-        store.close()
 
 
 def _begin(store: Store, keys: Keys, connection: Connection) -> None:

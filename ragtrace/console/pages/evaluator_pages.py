@@ -100,10 +100,7 @@ def _page(request: Request, name: str, query: Asked, proposal: object = None) ->
     about = get_evaluator(store, name)
     judged = queue.load_verdicts(store, name)
     direction = about.direction
-    board_ = board(judged, about.threshold, direction, query.number, weighted=weighted)
-    if board_ is not None and (at := query.place) is not None:
-        place = min(at, len(board_.steps) - 1)
-        board_ = board(judged, about.threshold, direction, board_.steps[place].threshold, weighted=weighted)
+    board_ = board(judged, about.threshold, direction, query.number, query.place, weighted=weighted)
     versions, history = _versions(store, name), _history(store, name)
     description = next((row.description for row in versions if row.description is not None), "")
     active = next((entry.calibrated for entry in history if entry.active), None)

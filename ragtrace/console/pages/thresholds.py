@@ -48,11 +48,12 @@ def board(
     threshold: float | None,
     direction: Direction,
     candidate: float | None,
+    place: int | None,
     *,
     weighted: bool,
 ) -> Board | None:
-    """The board, with the step nearest to `candidate`, or else to the threshold in force; None where no reviewed log
-    has a score that weighs anything."""
+    """The board, with the step at `place`, or else the one nearest to `candidate` or to the threshold in force; None
+    where no reviewed log has a score that weighs anything."""
     steps = measure_thresholds(judged, None, direction, weighted=weighted)
     if not steps:
         return None
@@ -65,12 +66,13 @@ def board(
     aim = candidate if candidate is not None else threshold
     if aim is None:
         aim = steps[len(steps) // 2].threshold
-    at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim))
+    at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim)) if place is None else place
+    at = min(at, len(steps) - 1)
     logs = _usable(judged, weighted)
     scale = _scale(logs)
     picture = _picture(logs, scale, steps[at].threshold)
-    place = (page_charts.WIDE.left, page_charts.WIDE.x(1.0), scale.low, scale.high)
-    return Board(tuple(steps), at, now, picture, place, len(logs), len(_usable(judged, False)))
+    axis = (page_charts.WIDE.left, page_charts.WIDE.x(1.0), scale.low, scale.high)
+    return Board(tuple(steps), at, now, picture, axis, len(logs), len(_usable(judged, False)))
 
 
 def _usable(judged: Sequence[ScoredVerdict], weighted: bool) -> list[ReviewedLog]:
