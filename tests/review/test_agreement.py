@@ -37,7 +37,7 @@ def test_kappa_is_that_of_sklearn() -> None:
             one = [chance.choice(kinds) for _ in range(n)]
             two = [a if chance.random() < 0.6 else chance.choice(kinds) for a in one]
             assert cohen(list(zip(one, two, strict=True))) == pytest.approx(metrics.cohen_kappa_score(one, two))
-    found = [ReviewedLog(i, chance.choice((1.0, 7.0)), float(chance.random() < 0.4), 0.5, chance.random() < 0.5, 1)
+    found = [ReviewedLog(i, chance.choice((1.0, 7.0)), float(chance.random() < 0.4), 0.5, chance.random() < 0.5)
              for i in range(200)]  # fmt: skip
     ours = measure_labels(found, [bool(log.flagged) for log in found]).kappa
     flagged, bad, weights = zip(*((log.flagged, bool(log.bad), log.weight) for log in found), strict=True)
@@ -77,7 +77,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         whole = []
         for i in range(20_000):
             is_bad = chance.random() < 0.25
-            whole.append(ReviewedLog(i, 1.0, float(is_bad), 0.5, chance.random() < (hit if is_bad else alarm), 1))
+            whole.append(ReviewedLog(i, 1.0, float(is_bad), 0.5, chance.random() < (hit if is_bad else alarm)))
         true = measure_labels(whole, [bool(log.flagged) for log in whole])
         missed = [0] * len(FIGURES)
         for _ in range(300):
@@ -85,7 +85,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
             while len(drawn) < 120:
                 log = chance.choice(whole)
                 if log.flagged or chance.random() < 0.2:
-                    drawn.append(ReviewedLog(log.trace, 1.0 if log.flagged else 5.0, log.bad, 0.5, log.flagged, 1))
+                    drawn.append(ReviewedLog(log.trace, 1.0 if log.flagged else 5.0, log.bad, 0.5, log.flagged))
             found = measure_labels(drawn, [bool(log.flagged) for log in drawn], draws=400)
             for k, name in enumerate(FIGURES):
                 estimate = getattr(found, name)

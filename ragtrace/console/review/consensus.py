@@ -26,7 +26,6 @@ class ReviewedLog:
     value: float | None
     flagged: bool | None
     """Whether the evaluator's label is `fail`; None if it is neither `fail` nor `pass`."""
-    verdicts: int
 
 
 def group_by_log(rows: Iterable[ScoredVerdict], *, weighted: bool = True) -> list[ReviewedLog]:
@@ -43,7 +42,6 @@ def group_by_log(rows: Iterable[ScoredVerdict], *, weighted: bool = True) -> lis
             sum(row.verdict == "fail" for row in group) / len(group),
             group[0].value,
             group[0].label == "fail" if group[0].label in USABLE else None,
-            len(group),
         )
         for trace, group in by_trace.items()
     ]
