@@ -112,6 +112,8 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
         whole = [or_(*_longest_steps(step, first, last)), *of_app]
         totals = _read(connection, whole, None, ("kind", "app", "model", "name", "version"))
         lower = set(connection.scalars(select(evaluators.c.name).where(evaluators.c.direction == "lower")))
+    whole_by_kind = _merged(totals, (0, 3))
+    causes = {name: values.w for (kind, name), values in whole_by_kind.items() if kind == "cause"}
     starts = [first + width * i for i in range(math.ceil((last - first) / width))]
     by_point: defaultdict[int, dict[_Key, Sums]] = defaultdict(dict)
     for key, values in over_time.items():
@@ -120,10 +122,10 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
         first,
         last,
         width,
-        _traffic(first, _merged(totals, (0, 3))),
+        _traffic(first, whole_by_kind),
         tuple(_traffic(start, by_point[i]) for i, start in enumerate(starts)),
         _checks(totals, over_time, starts, lower),
-        _causes(totals),
+        dict(sorted(causes.items(), key=lambda item: -item[1])),
         _groups(totals, 1),
         _groups(totals, 2),
     )
@@ -208,11 +210,6 @@ def _checks(totals: _Sums, over_time: _Sums, starts: Sequence[float], lower: set
 def _badness(passes: Estimate | None) -> float:
     """Sorts by the upper end of the interval, so that what is certainly bad comes first."""
     return 2.0 if passes is None else passes.interval[1] if passes.interval else passes.value
-
-
-def _causes(totals: _Sums) -> dict[str, float]:
-    weights = {name: values.w for (kind, name), values in _merged(totals, (0, 3)).items() if kind == "cause"}
-    return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
 
 def _groups(totals: _Sums, position: int) -> tuple[Group, ...]:

@@ -13,7 +13,6 @@ from ragtrace.console.chatlogs.queue_schema import queues
 from ragtrace.errors import SettingError
 
 if TYPE_CHECKING:
-    from alembic.config import Config
     from sqlalchemy import Connection
 
 HEAD = "0009"
@@ -33,8 +32,11 @@ def upgrade(connection: Connection, name: str) -> None:
     if current == HEAD:
         return
     from alembic import command
+    from alembic.config import Config
 
-    config = _config()
+    config = Config()
+    # Alembic's configuration interpolates %.
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
     if current is None:
         queues.metadata.create_all(connection)
@@ -69,12 +71,3 @@ def check_newest(connection: Connection, name: str) -> str | None:
             f"knows {HEAD}); install that version, or name another store. Nothing was changed"
         )
     return current
-
-
-def _config() -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    # Alembic's configuration interpolates %.
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
-    return config

@@ -62,8 +62,10 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
     filter = _cleaned(filter)
     with store.reading() as connection:
         conditions = parse_filter(store, connection, filter)
+        low = 0 if filter.since is None else lowest_id(filter.since)
+        high = _HIGHEST if filter.until is None else lowest_id(filter.until + 1)
         until = time.monotonic() + _SECONDS
-        search = _Search(connection, conditions, *_bounds(filter), min(max(1, limit), _MOST), until)
+        search = _Search(connection, conditions, low, high, min(max(1, limit), _MOST), until)
         matches = _newest(search, after) if order == "newest" else _worst(search, filter, after)
         rows = _rows(store, connection, matches.ids)
     if after is None and matches.after is None:
@@ -78,11 +80,6 @@ def _cleaned(filter: Filter) -> Filter:
     }
     # The user id stays as it is: `traces.user_key` is derived from the unchanged id.
     return replace(filter, **(texts | {"user_id": filter.user_id}))
-
-
-def _bounds(filter: Filter) -> tuple[int, int]:
-    low = 0 if filter.since is None else lowest_id(filter.since)
-    return low, _HIGHEST if filter.until is None else lowest_id(filter.until + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,9 @@ def _context(  # noqa: PLR0917 what the page shows
     audit.note(request, object=trace_id)
     review_ = visible_content.find_own_review(request, user, stored)
     own = _own_questions(store, stored)
-    questions = asks(stored, main, review_, _descriptions(store), own)
+    table = schema.evaluators
+    descriptions = {row.name: row.description or "" for row in store.rows(select(table.c.name, table.c.description))}
+    questions = asks(stored, main, review_, descriptions, own)
     folded_from = max(FOLDED_FROM, len(own) + 2)
     return {
         **answer_marks(stored.trace.answer, review_.evidence if review_ else ()), "task": task, "trace_id": trace_id,
@@ -128,11 +130,6 @@ def _own_questions(store: Store, stored: StoredTrace) -> list[OwnQuestion]:
     with store.reading() as connection:
         queues = named_queues.queue_names(connection, stored.id)
     return [one for one in questions if not one.queue or one.queue in queues]
-
-
-def _descriptions(store: Store) -> dict[str, str]:
-    table = schema.evaluators
-    return {row.name: row.description or "" for row in store.rows(select(table.c.name, table.c.description))}
 
 
 def _progress(request: Request, user: User, now: float) -> Progress:

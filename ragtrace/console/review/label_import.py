@@ -125,7 +125,8 @@ def _import(  # noqa: PLR0917 what both kinds of import have
         with store.writing() as connection:
             for group in [list(own.values()) for own in by_review.values()]:
                 trace_id = group[0].trace_id
-                trace = _stored_id(connection, trace_id)
+                query = select(traces.c.id).where(trace_is(trace_id)).order_by(traces.c.id.desc()).limit(1)
+                trace = connection.scalar(query)
                 if trace is None:
                     errors += [(label.line, f"the trace {trace_id} is not in the store") for label in group]
                     continue
@@ -145,11 +146,6 @@ def _write(store: Store, connection: Connection, group: Sequence[_Label], now: f
     new = tuple(label.verdict for label in group)
     review = Review(first.trace_id, new, "\n".join(comments) or None, corrected, source="import")
     write_review(store, connection, first.trace_id, review, _user(connection, first.reviewer, now), now, merge=True)
-
-
-def _stored_id(connection: Connection, trace_id: str) -> int | None:
-    query = select(traces.c.id).where(trace_is(trace_id)).order_by(traces.c.id.desc()).limit(1)
-    return connection.scalar(query)
 
 
 def _set_probability(connection: Connection, trace: int, probability: float, now: float) -> None:
