@@ -42,7 +42,7 @@ def find_trace(request: Request, user: User, trace: str | int) -> StoredTrace | 
     key = trace.lower() if isinstance(trace, str) else trace
     if isinstance(key, str) and not store_types.is_trace_id(key):
         return None
-    stored = _read_unmasked_trace(store_of(request), key)
+    stored = store_of(request).get(key)
     return stored if stored is None or may_read_personal_data(request, user) else mask_trace(stored)
 
 
@@ -53,10 +53,6 @@ def get_trace(request: Request, user: User, trace: str | int) -> StoredTrace:
         detail = "It was never stored, or it was deleted when its time was over."
         raise Problem(404, "There is no such trace", detail)
     return stored
-
-
-def _read_unmasked_trace(store: Store, trace: str | int) -> StoredTrace | None:
-    return store.get(trace)
 
 
 def find_traces(
@@ -92,7 +88,7 @@ def _only_visible(store: Store, page: Page, phrases: Sequence[Sequence[str]]) ->
     is kept: both would show that the words are under a mask."""
     rows = []
     for row in page.rows:
-        stored = _read_unmasked_trace(store, row.id)
+        stored = store.get(row.id)
         if stored is None:
             continue
         trace = mask_trace(stored).trace
@@ -130,7 +126,7 @@ def find_own_review(request: Request, user: User, stored: StoredTrace) -> Review
         return None
     if may_read_personal_data(request, user):
         return own[-1]
-    unmasked = _read_unmasked_trace(store_of(request), stored.id)
+    unmasked = store_of(request).get(stored.id)
     return mask_review(own[-1], unmasked.trace.answer if unmasked is not None else "")
 
 
@@ -141,7 +137,7 @@ def submit_review(request: Request, user: User, stored: StoredTrace, review: Rev
     evidence: Sequence[Evidence] = review.evidence
     check_evidence(evidence, len(stored.trace.answer))
     if not may_read_personal_data(request, user):
-        unmasked = _read_unmasked_trace(store_of(request), stored.id)
+        unmasked = store_of(request).get(stored.id)
         evidence = unmask_evidence(unmasked.trace.answer if unmasked is not None else "", evidence)
     review = replace(review, evidence=tuple(sorted(set(evidence), key=lambda one: (one.start, one.end))))
     task = review.trace_id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)

@@ -87,12 +87,6 @@ def remove(connection: Connection, entries: Sequence[IndexedWords]) -> None:
         )
 
 
-def purge(connection: Connection) -> None:
-    """Rewrites the index, so that nothing of removed traces is left in it."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("INSERT INTO search (search) VALUES ('optimize')")
-
-
 def parse_phrases(query: str) -> list[list[str]]:
     """Parses a search: words and phrases in double quotes, all of which must occur. Nothing else is syntax. Returns the
     words of each phrase, at least one."""

@@ -198,8 +198,8 @@ def rewrite_files(store: Store) -> None:
                 for table in ("contents", "details", "traces", "scores", "feedback", "reviews", "topics", "search"):
                     connection.execute(text(f"VACUUM FULL {table}"))
             return
-        with store.writing() as connection:
-            full_text.purge(connection)
+        # Rewrites FTS5's index, so that nothing of removed traces is left in it.
+        store.execute(text("INSERT INTO search (search) VALUES ('optimize')"))
         raw: Any = store.engine.raw_connection()
         try:
             raw.execute("VACUUM")
