@@ -97,11 +97,7 @@ def simulated(
     random = np.random.default_rng(seed)
     times = np.arange(0, int(days * DAY) + 1, STEP).astype(float)
     counts = [counted(random, times, story(random), drop) for _ in range(count)]
-    sums = [
-        np.array([each["fail"] + each["pass"] for each in ([getattr(c, name) for c in counts])])
-        for name in ("weights", "squares")
-    ]
-    return begins(np.array([c.weights["fail"] for c in counts]), *sums)
+    return begins(*map(np.array, zip(*counts, strict=True)))
 
 
 def phase(random: np.random.Generator, drop: float = 0.0, *, busy: bool = False) -> int:
