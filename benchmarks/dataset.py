@@ -16,36 +16,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-def tree(root: int) -> list[int]:
-    """A process and all below it."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int(entry.joinpath("stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    objects, waiting = [], [root]
-    while waiting:
-        objects.append(waiting[0])
-        waiting.extend(children.get(waiting.pop(0), []))
-    return objects
-
-
-def resident(pids: list[int]) -> float:
-    """MiB that belong to these processes alone."""
-    total = 0
-    for pid in pids:
-        try:
-            size = Path(f"/proc/{pid}/statm").read_text().split()
-        except OSError:
-            continue
-        total += (int(size[1]) - int(size[2])) * _PAGE
-    return total / 2**20
+from usage import family, memory
 
 
 def main() -> None:
@@ -67,7 +38,7 @@ def main() -> None:
         process = subprocess.Popen(command)
         sizes = []
         while process.poll() is None:
-            sizes.append(resident(tree(process.pid)))
+            sizes.append(sum(memory(each, shared=False) for each in family(process.pid)))
             time.sleep(1.0)
         after, seconds = os.times(), time.monotonic() - start
     busy = after.children_user + after.children_system - before.children_user - before.children_system

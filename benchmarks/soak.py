@@ -35,6 +35,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from usage import family, memory
+
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Trace
 
@@ -215,22 +217,6 @@ def _differences(runtime: Any, asked: int, ended: int, folder: Path) -> dict[str
 # --- the faults ------------------------------------------------------------------------------------
 
 
-def children_of(process: int) -> list[int]:
-    """The ids of a process's children."""
-    with contextlib.suppress(OSError):
-        tasks = Path(f"/proc/{process}/task").iterdir()
-        return [int(child) for task in tasks for child in (task / "children").read_text(encoding="utf-8").split()]
-    return []
-
-
-def memory_of(process: int) -> float:
-    """Resident mebibytes."""
-    with contextlib.suppress(OSError):
-        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="utf-8").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return 0.0
-
-
 @contextlib.contextmanager
 def fault_of(kind: str, collector: Collector, folder: Path, application: int) -> Iterator[None]:
     """One fault, as long as the context is open."""
@@ -261,7 +247,7 @@ def fault_of(kind: str, collector: Collector, folder: Path, application: int) ->
 
 def _kill_children(application: int, ended: threading.Event) -> None:
     while not ended.wait(5.0):
-        for child in children_of(application):
+        for child in family(application)[1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
@@ -282,8 +268,8 @@ class Memory:
         """Sample for so long; print once a minute."""
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
-            child = sum(memory_of(each) for each in children_of(self.application))
-            self.samples.append((now - self.started, memory_of(self.application), child))
+            child = sum(map(memory, family(self.application)[1:]))
+            self.samples.append((now - self.started, memory(self.application), child))
             if (minute := int((now - self.started) // 60)) != self.printed:
                 self.printed = minute
                 print(f"minute {minute:3}  application {self.samples[-1][1]:6.1f} MiB  child {child:6.1f} MiB  {what}",
@@ -311,21 +297,21 @@ def run(minutes: float, rate: float, turn: float, folder: Path) -> bool:
     environment = {**os.environ, "SOAK_FAULT": str(folder / "fault"), "OTEL_EXPORTER_OTLP_TIMEOUT": "5"}
     with (folder / "log").open("w", encoding="utf-8") as log:
         application = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
-    memory = Memory(application.pid)
-    memory.watch(10, "start")
+    watched = Memory(application.pid)
+    watched.watch(10, "start")
     for kind in itertools.cycle(FAULTS):
-        if time.monotonic() - memory.started >= minutes * 60:
+        if time.monotonic() - watched.started >= minutes * 60:
             break
         with fault_of(kind, collector, folder, application.pid):
-            memory.watch(turn, kind)
-        memory.watch(turn / 2, "healthy")
+            watched.watch(turn, kind)
+        watched.watch(turn / 2, "healthy")
     application.send_signal(signal.SIGINT)
     report, _ = application.communicate(timeout=180)
     values = json.loads(report)
     values["differences"]["exported, not received"] = max(0, values["exported"] - collector.spans)
     print(json.dumps(values, indent=1))
     warm = min(_WARM, minutes * 30)
-    growth = memory.growth(warm)
+    growth = watched.growth(warm)
     print(f"growth since minute {warm / 60:g}: application {growth[0]:+.1f} MiB, child {growth[1]:+.1f} MiB")
     return not any(values["differences"].values())
 

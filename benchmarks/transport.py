@@ -26,6 +26,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from benchmarks.usage import processor_seconds
 from ragtrace.records import Trace
 from ragtrace_brokers.message import Transport
 from tests.otlp.receivers import Received, http_server
@@ -154,10 +155,10 @@ def _take(broker: Broker, traces: int) -> None:
         worker = stack.enter_context(worker_process(broker.url(stream), endpoint, log, sample="0"))
         _publish(publisher, 1, _WARM)
         _wait(lambda: _spans(received) >= 2 * _WARM, log)
-        before, began = _processor_seconds(worker.pid), time.monotonic()
+        before, began = processor_seconds(worker.pid), time.monotonic()
         _publish(publisher, _WARM + 1, _WARM + traces)
         _wait(lambda: _spans(received) >= 2 * (_WARM + traces), log)
-        seconds = _processor_seconds(worker.pid) - before
+        seconds = processor_seconds(worker.pid) - before
         wall = time.monotonic() - began
     publisher.close()
     print(f"{broker.kind}: {traces:,} traces of two spans took {seconds:.2f} s of one core ({wall:.1f} s passed)")
@@ -213,12 +214,6 @@ def _wait(is_done: Callable[[], bool], log: Path) -> None:
 
 def _spans(received: Received) -> int:
     return sum(len(s.spans) for of_resource in received.traces.resource_spans for s in of_resource.scope_spans)
-
-
-def _processor_seconds(pid: int) -> float:
-    """Of a process and its threads; its children are not counted."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

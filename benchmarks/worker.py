@@ -33,6 +33,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from usage import family, memory, processor_seconds
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 _ADDRESS = re.compile(r"OTLP over (gRPC|HTTP) at 127\.0\.0\.1:(\d+)")
@@ -200,31 +202,6 @@ class Sender:
         return send
 
 
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _family(pid: int) -> list[int]:
-    """A process and all below it."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended
-            continue
-    family = [pid]
-    for each in family:
-        family += [child for child, parent in parents.items() if parent == each]
-    return family
-
-
-def _memory(pid: int) -> float:
-    """MiB in memory of a process and all below it."""
-    texts = [Path(f"/proc/{each}/status").read_text() for each in _family(pid)]
-    return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in texts) / 1024  # type: ignore[index]
-
-
 def _sent(metrics: str) -> float:
     with urllib.request.urlopen(metrics) as answer:
         text = answer.read().decode()
@@ -298,10 +275,10 @@ def measure_rate(options: argparse.Namespace) -> dict[str, object]:
     with running(options.buffer, with_suite=False) as (pid, ports, metrics):
         _send_all(options.protocol, ports, 1, 5)
         _wait(metrics, warm)
-        start, before = time.monotonic(), _cpu(pid)
+        start, before = time.monotonic(), processor_seconds(pid)
         _send_all(options.protocol, ports, 1_000_000, messages)
         _wait(metrics, warm + spans)
-        wall, cpu = time.monotonic() - start, _cpu(pid) - before
+        wall, cpu = time.monotonic() - start, processor_seconds(pid) - before
         rate = spans / cpu
         half = max(1, messages // 2)
         answers = sorted(_send_all(options.protocol, ports, 5_000_000, half, pause=_SPANS * _MESSAGE / (rate / 2)))
@@ -320,7 +297,7 @@ def measure_memory(options: argparse.Namespace) -> dict[str, object]:
         for step in range(options.spans // _STEP):
             _send_all(options.protocol, ports, 1 + step * _STEP, messages)
             _wait(metrics, (step + 1) * messages * _SPANS * _MESSAGE)
-            curve.append(round(_memory(pid)))
+            curve.append(round(sum(map(memory, family(pid)))))
             print(curve[-1], file=sys.stderr, flush=True)
     return {"spans": options.spans, "memory_mib": curve}
 
@@ -334,10 +311,10 @@ def measure_suite(options: argparse.Namespace) -> dict[str, object]:
     with running(options.buffer, with_suite=True) as (pid, ports, metrics):
         _send_all(options.protocol, ports, 1, 1, varied=True)
         _wait(metrics, _MESSAGE * _SPANS)
-        before = sum(map(_cpu, _family(pid)))
+        before = sum(map(processor_seconds, family(pid)))
         _send_all(options.protocol, ports, 1_000_000, messages, varied=True)
         _wait(metrics, (count + _MESSAGE) * _SPANS, pause=5.0)
-        through = sum(map(_cpu, _family(pid))) - before
+        through = sum(map(processor_seconds, family(pid))) - before
     alone.append(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout))
     return {
         "requests": count, "alone_cpu_seconds": [round(each, 2) for each in alone],
