@@ -9,17 +9,15 @@ rows that the judge is asked about (that is its cost, beside asking always) and 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import random
 from pathlib import Path
 
 import numpy as np
+from labelled import rows, trace
 
 from ragtrace import plugins
 from ragtrace.evaluate.cascade import distance
 from ragtrace.evaluation import run
-from ragtrace.records import Document, Trace
 
 BANDS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.3, 1.01)
 JUDGES = (0.75, 0.80, 0.85, 0.90)
@@ -39,19 +37,14 @@ def main() -> None:
     parser.add_argument("--evaluator", default="faithfulness")
     parser.add_argument("--limit", type=int, default=800)
     options = parser.parse_args()
-    with gzip.open(options.data / f"{options.set}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if row["task"] == options.task]
-    rows = random.Random(7).sample(rows, min(options.limit, len(rows)))
+    every = [row for row in rows(options.data, options.set) if row["task"] == options.task]
+    chosen = random.Random(7).sample(every, min(options.limit, len(every)))
     check = plugins.load(options.evaluator)
-    traces = [
-        Trace(i + 1, 1, r["query"] or "", tuple(Document(f"d{k}", c) for k, c in enumerate(r["contexts"])), r["answer"])
-        for i, r in enumerate(rows)
-    ]
-    scores = [score for (score,) in run(check, traces)]
+    scores = [score for (score,) in run(check, [trace(row) for row in chosen])]
     valid = [i for i, score in enumerate(scores) if score.value is not None]
     value = np.array([scores[i].value for i in valid])
     distances = np.array([distance(scores[i], check.threshold) for i in valid])
-    bad = np.array([bool(rows[i]["label"]) for i in valid])
+    bad = np.array([bool(chosen[i]["label"]) for i in valid])
     local = value < check.threshold
     print(f"{options.evaluator} on {options.set} {options.task}: {len(valid)} rows, {bad.mean():.2f} bad, threshold "
           f"{check.threshold:g}\n")  # fmt: skip

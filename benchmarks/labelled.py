@@ -63,11 +63,14 @@ def begin(folder: Path) -> Examples:
     return chain(labelled("begin_cmu")(folder), labelled("begin_wow")(folder))
 
 
+def alike(name: str, *, good: bool) -> Callable[[Path], Examples]:
+    """The rows of a set, of which all are good for an evaluator, or bad."""
+    return lambda folder: (Example(row["source_id"], good, trace(row)) for row in rows(folder, name))
+
+
 def ragtruth_answers(folder: Path) -> Examples:
     """Ordinary answers of six models, supported or not: good for an evaluator of their form and tone."""
-    for row in rows(folder, "ragtruth_dev"):
-        if row["quality"] == "good":
-            yield Example(row["source_id"], True, trace(row))
+    return (replace(each, good=True) for each in labelled("ragtruth_dev")(folder))
 
 
 def written_answers(name: str) -> Callable[[Path], Examples]:
@@ -79,12 +82,6 @@ def written_answers(name: str) -> Callable[[Path], Examples]:
             yield Example(row["id"], not row["label"], trace({"answer": row["answer"], "query": "", "contexts": []}))
 
     return read
-
-
-def ragtruth_refusals(folder: Path) -> Examples:
-    """Answers that decline, rightly or wrongly."""
-    for row in rows(folder, "ragtruth_refusal"):
-        yield Example(row["source_id"], False, trace(row))
 
 
 def ragtruth_references(folder: Path) -> Examples:
@@ -131,8 +128,7 @@ def handmade_grounding(folder: Path) -> Examples:
 
 def handmade_answers(folder: Path) -> Examples:
     """The hand-written faithful answers: good for every evaluator."""
-    for row in _passing(folder):
-        yield Example(_topic(row), True, trace(row))
+    return (Example(_topic(row), True, trace(row)) for row in _passing(folder))
 
 
 def handmade_questions(folder: Path) -> Examples:
@@ -185,9 +181,7 @@ def _beside(name: str) -> list[Row]:
 
 def grounded_exchanges(_folder: Path) -> Examples:
     """The faithful answers of `exchanges.jsonl` that have chunks."""
-    for row in _beside("exchanges"):
-        if row["contexts"]:
-            yield Example(_topic(row), True, trace(row))
+    return (Example(_topic(row), True, trace(row)) for row in _beside("exchanges") if row["contexts"])
 
 
 BLIND = ("blind_answers", "grounding_answers")
@@ -199,8 +193,7 @@ FRESH = ("fresh_answers",)  # as blind, and used in no calibration and for no th
 def flattened(name: str) -> list[Row]:
     """The rows of a set: `query`, `contexts`, `answer`, `expect` (pass or fail), `category`, `group`."""
     found = []
-    for number, line in enumerate(Path(__file__).with_name(f"{name}.jsonl").read_text().splitlines()):
-        row = json.loads(line)
+    for number, row in enumerate(rows(Path(__file__).parent, name)):
         if "items" not in row:
             found.append(row | {"group": row["id"].split("-")[0]})
             continue
@@ -230,17 +223,9 @@ def questions_of_changed_answers(_folder: Path) -> Examples:
             yield Example(_topic(row), False, trace(row | {"query": first[following[row["group"]]]}))
 
 
-def answers_of_languages(folder: Path) -> Examples:
-    """Answers in many languages: each says something."""
-    for row in rows(folder, "lang_mismatch"):
-        yield Example(row["source_id"], True, trace(row))
-
-
 def empty_answers(_folder: Path) -> Examples:
     """Answers that say nothing and odd ones that say something, whose writer had not seen the evaluators."""
-    path = Path(__file__).with_name("empty_answers.jsonl")
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
-        row = json.loads(line)
+    for number, row in enumerate(_beside("empty_answers")):
         of_model = replace(trace(row | {"query": "What is it?", "contexts": []}), facts=Facts(usage={"model": (1, 1)}))
         yield Example(str(number), not row["empty"], of_model)
 
@@ -268,7 +253,8 @@ SETS: Mapping[str, Callable[[Path], Examples]] = {
     "handmade changed answers": changed_answers, "handmade questions of changed answers": questions_of_changed_answers,
     "handmade exchanges": exchanges(with_chunks=True), "handmade lists and code": exchanges(with_chunks=False),
     "own refusals": written_answers("refusal_answers"), "own toxic answers": written_answers("toxic_answers"),
-    "answers of languages": answers_of_languages, "empty answers": empty_answers, "ragtruth_refusal": ragtruth_refusals,
+    "answers of languages": alike("lang_mismatch", good=True), "empty answers": empty_answers,
+    "ragtruth_refusal": alike("ragtruth_refusal", good=False),
     "handmade refusal": handmade("refusal"), "handmade full_refusal": handmade("rag", categories=("full_refusal",)),
     "openai_moderation": labelled("openai_moderation"), "surge_toxicity": labelled("surge_toxicity"),
     "hatecheck": labelled("hatecheck"), "xstest_prompts": xstest_prompts, "handmade toxicity": handmade("toxicity"),

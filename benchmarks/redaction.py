@@ -10,8 +10,6 @@ text. Prints a table for docs/privacy.md, the share of clean texts that change, 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import random
 import re
 import sys
@@ -19,8 +17,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
+
+from labelled import rows
 
 from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import load
@@ -34,11 +33,6 @@ DRESSES: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
 def letters(text: str) -> str:
     return re.sub(r"[\W_]", "", text).lower()
 
@@ -48,7 +42,7 @@ def planted(data: Path, most: int) -> Iterator[tuple[str, str, str, str]]:
     counts: defaultdict[str, int] = defaultdict(int)
     chance = random.Random(1)
     for name, secret in (("pii_faker_multilocale", False), ("sec_examples_redrawn", True)):
-        labelled = [row for row in rows(data / f"train/other/{name}.jsonl.gz") if row["label"] == 1]
+        labelled = [row for row in rows(data / "train/other", name) if row["label"] == 1]
         chance.shuffle(labelled)
         for row in labelled:
             for span in row["spans"]:
@@ -78,7 +72,7 @@ def main() -> int:
     for kind in sorted(counts):
         shares = " | ".join(f"{missed[kind][name] / counts[kind]:.1%}" for name in DRESSES)
         print(f"| {kind.lower().replace('_', ' ')} | {counts[kind]} | {shares} |")
-    texts = [str(row["answer"]) for row in rows(options.data / "dev/ragtruth_dev.jsonl.gz")][: 5 * options.rows]
+    texts = [str(row["answer"]) for row in rows(options.data / "dev", "ragtruth_dev")][: 5 * options.rows]
     started = time.process_time()
     changed = sum(mask(text) != text for text in texts)
     taken = time.process_time() - started
