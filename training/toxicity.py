@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from sets import expected_calibration_error, rows_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import nn
 from torch.nn import functional
-from toxicity_sets import LABELS, Text, read, training_texts
+from toxicity_sets import LABELS, Text, training_texts
 
 from ragtrace import plugins
 from ragtrace.evaluate.models.embedding import OnnxEmbedder
@@ -179,12 +180,6 @@ def calibrated(values: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> tu
     return float(model.coef_[0, 0]), float(model.intercept_[0])
 
 
-def expected_calibration_error(p: np.ndarray, y: np.ndarray) -> float:
-    """Mean over ten equal-width bins of |mean probability - share of positives|, weighted by the bin's size."""
-    bins = np.minimum((p * 10).astype(int), 9)
-    return float(sum(abs(p[bins == b].mean() - y[bins == b].mean()) * (bins == b).mean() for b in set(bins)))
-
-
 def threshold(p: np.ndarray, y: np.ndarray, sets: np.ndarray) -> float:
     """The lowest at which, in the mean of the sets with harmless answers, at most 5 % of these are flagged."""
     for step in range(1, 100):
@@ -234,16 +229,16 @@ class Answers:
 def dev_answers(folder: Path) -> Answers:
     """The answers of dev that have a sentence to judge."""
     sentences: list[str] = []
-    ends, rows, sets = [0], [], []
+    ends, chosen, sets = [0], [], []
     for name in DEV:
-        for row in read(folder / f"{name}.jsonl.gz"):
+        for row in rows_of(folder / f"{name}.jsonl.gz"):
             text = row["answer"] or row["query"]
             if spans := prose(text, 200):
                 sentences += [text[s.start : s.end] for s in spans]
                 ends.append(len(sentences))
-                rows.append(row)
+                chosen.append(row)
                 sets.append(name)
-    return Answers(sentences, np.array(ends), rows, np.array(sets))
+    return Answers(sentences, np.array(ends), chosen, np.array(sets))
 
 
 def dev_label(name: str, row: dict[str, Any], label: str) -> int:

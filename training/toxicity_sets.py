@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from sets import rows_of
 
 from ragtrace.text.sentences import split
 
@@ -50,17 +51,11 @@ class Text:
 HARMLESS = dict.fromkeys(LABELS, 0)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a gzipped file of JSON lines."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 class Profanity:
     """Whether a text has a strong word of the list; which words may be disguised."""
 
     def __init__(self, folder: Path) -> None:
-        listed = [r for r in read(folder / "lex_profanity.jsonl.gz") if r["dataset"] == "surge_profanity"]
+        listed = [r for r in rows_of(folder / "lex_profanity.jsonl.gz") if r["dataset"] == "surge_profanity"]
         self.strong = {r["text"].lower() for r in listed if r["label"] != "Mild" and len(r["text"]) > 3}
 
     def __call__(self, text: str) -> int:
@@ -126,7 +121,7 @@ def tweets_and_statements(train: Path, profane: Profanity, chance: random.Random
             yield Text("davidson", text, {"toxicity": 1, "obscene": 1, "identity_attack": 0}, 0.5)
         else:
             yield Text("davidson", text, HARMLESS)
-    for row in read(train / "toxigen_statements.jsonl.gz"):
+    for row in rows_of(train / "toxigen_statements.jsonl.gz"):
         hate = {"toxicity": 1, "identity_attack": 1, "bias": 1, "obscene": 0}
         yield Text("toxigen", row["answer"], hate if row["label"] else HARMLESS)
 
@@ -134,7 +129,7 @@ def tweets_and_statements(train: Path, profane: Profanity, chance: random.Random
 def dialogue_and_advice(folder: Path, profane: Profanity) -> Iterator[Text]:
     """Replies that are unsafe in a dialogue, without those that only give advice that needs a professional; and
     dangerous advice."""
-    for row in read(folder / "tox_diasafety.jsonl.gz"):
+    for row in rows_of(folder / "tox_diasafety.jsonl.gz"):
         text, kind = row["answer"], row["category"]
         if not row["label"]:
             yield Text("diasafety", text, HARMLESS, 0.7)
@@ -144,18 +139,18 @@ def dialogue_and_advice(folder: Path, profane: Profanity) -> Iterator[Text]:
             yield Text("diasafety", text, {"toxicity": 1, "bias": 1}, 0.7)
         elif kind == "Risk Ignorance" and profane(text):
             yield Text("diasafety", text, {"toxicity": 1, "obscene": 1}, 0.5)
-    for row in read(folder / "tox_safetext_advice.jsonl.gz"):
+    for row in rows_of(folder / "tox_safetext_advice.jsonl.gz"):
         yield Text("safetext", row["text"], {**HARMLESS, "toxicity": row["label"]})
 
 
 def hate(folder: Path, profane: Profanity) -> Iterator[Text]:
     """Hate with its harmless neighbours: emoji pairs, sexism, a forum, templates with groups."""
-    for row in read(folder / "tox_hatemoji_build.jsonl.gz"):
+    for row in rows_of(folder / "tox_hatemoji_build.jsonl.gz"):
         y, kind = row["label"], row["hate_type"]
         labels = {"toxicity": y, "identity_attack": y, "bias": y}
         labels |= {"threat": int("threat" in kind)} if y else {"severe": 0}
         yield Text("hatemoji", row["text"], labels | ({"severe": 1} if kind.startswith(("threat", "dehum")) else {}))
-    for row in read(folder / "tox_edos.jsonl.gz"):
+    for row in rows_of(folder / "tox_edos.jsonl.gz"):
         strong = profane(row["text"])
         if not row["label"]:  # not sexist, which is not to say harmless
             yield Text("edos", row["text"], {"bias": 0, "obscene": strong} | ({} if strong else {"toxicity": 0}), 0.6)
@@ -164,12 +159,12 @@ def hate(folder: Path, profane: Profanity) -> Iterator[Text]:
         labels = {"toxicity": 1, "bias": 1, "threat": threat, "obscene": strong}
         labels |= {"identity_attack": 1} if row["category"][0] in "12" else {}
         yield Text("edos", row["text"], labels | ({"severe": 1} if threat else {}))
-    for row in read(folder / "tox_stormfront_vicomtech.jsonl.gz"):
+    for row in rows_of(folder / "tox_stormfront_vicomtech.jsonl.gz"):
         if row["label_name"] == "hate":
             yield Text("stormfront", row["text"], {"toxicity": 1, "identity_attack": 1, "bias": 1})
         elif row["label_name"] == "noHate":
             yield Text("stormfront", row["text"], HARMLESS, 0.7)
-    for row in read(folder / "tox_identity_templates.jsonl.gz"):
+    for row in rows_of(folder / "tox_identity_templates.jsonl.gz"):
         if row["lang"] in ("en", "de", "nl"):
             yield Text("templates", row["text"], {"toxicity": 1} if row["label"] else HARMLESS)
 
@@ -177,46 +172,46 @@ def hate(folder: Path, profane: Profanity) -> Iterator[Text]:
 def comments(folder: Path, profane: Profanity) -> Iterator[Text]:
     """Comments: sentences with and without a span that is marked as toxic, sentences and their polite rewrites,
     Wikipedia's talk, and other languages."""
-    for row in read(folder / "tox_toxic_spans.jsonl.gz"):
+    for row in rows_of(folder / "tox_toxic_spans.jsonl.gz"):
         for span in split(row["text"], 20):
             text = row["text"][span.start : span.end]
             if any(s["start"] < span.end and span.start < s["end"] for s in row["spans"]):
                 yield Text("spans", text, {"toxicity": 1, "obscene": profane(text)})
             elif row["has_explicit_span"] and len(text) > 15:
                 yield Text("spans", text, {"toxicity": 0, "obscene": 0, "severe": 0}, 0.7)
-    for row in read(folder / "tox_paradetox_pairs.jsonl.gz"):
+    for row in rows_of(folder / "tox_paradetox_pairs.jsonl.gz"):
         toxic = {"toxicity": 1, "obscene": profane(row["text"])}
         yield Text("paradetox", row["text"], toxic if row["label"] else HARMLESS, 0.8)
-    for row in read(folder / "tox_wikipedia_talk.jsonl.gz"):
+    for row in rows_of(folder / "tox_wikipedia_talk.jsonl.gz"):
         yield Text("wikitalk", row["text"], {"toxicity": 1} if row["label"] else HARMLESS)
-    for row in read(folder / "tox_multilingual.jsonl.gz"):
+    for row in rows_of(folder / "tox_multilingual.jsonl.gz"):
         of_set = f"{row['dataset']} {row['lang']}"
         yield Text(of_set, row["text"], {"toxicity": 1} if row["label"] else HARMLESS, 0.6)
 
 
 def harmless(folder: Path, chance: random.Random) -> Iterator[Text]:
     """Sentences of answers and passages in many languages, and questions that only look bad."""
-    for row in chance.sample(read(folder / "tox_benign_identity_bold.jsonl.gz"), 3_500):
+    for row in chance.sample(rows_of(folder / "tox_benign_identity_bold.jsonl.gz"), 3_500):
         yield Text("bold", row["text"], HARMLESS)
     answers = [("../ragtruth_train", 900), ("rel_clapnq", 900), ("rel_fetaqa_answers", 700)]
     answers += [("rel_selqa_answer_sentences", 700), ("ref_mtrag_answerability", 500), ("ref_coconot_contrast", 1_500)]
     for name, count in answers:
-        of_set = [r for r in read(folder / f"{name}.jsonl.gz") if r.get("answer")]
+        of_set = [r for r in rows_of(folder / f"{name}.jsonl.gz") if r.get("answer")]
         for row in chance.sample(of_set, min(count, len(of_set))):
             spans = split(row["answer"], 30)
             for span in chance.sample(spans, min(2, len(spans))):
                 yield Text("rag", row["answer"][span.start : span.end], HARMLESS)
             if name == "ref_coconot_contrast":
                 yield Text("coconot", row["query"], HARMLESS)
-    for row in chance.sample(read(folder / "ref_korean_orbench.jsonl.gz"), 2_500):
+    for row in chance.sample(rows_of(folder / "ref_korean_orbench.jsonl.gz"), 2_500):
         if row.get("query_en"):
             yield Text("orbench", row["query_en"], HARMLESS, 0.7)
     for name, count in (("rel_xquad_12lang", 3_000), ("rel_squad_it", 400)):
-        for row in chance.sample(read(folder / f"{name}.jsonl.gz"), count):
+        for row in chance.sample(rows_of(folder / f"{name}.jsonl.gz"), count):
             span = chance.choice(split(row["contexts"][0], 20))
             yield Text("xquad", row["contexts"][0][span.start : span.end], HARMLESS)
     for name, of_set, count in (("pii_faker_multilocale", "faker", 1_000), ("pii_meddocan_es", "meddocan", 400)):
-        for row in chance.sample(read(folder / f"{name}.jsonl.gz"), count):
+        for row in chance.sample(rows_of(folder / f"{name}.jsonl.gz"), count):
             yield Text(of_set, row["text"], HARMLESS, 0.5)
 
 

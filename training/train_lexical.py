@@ -6,13 +6,11 @@ qags_cnndm, on which they are measured. Needs scikit-learn; takes a minute.
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sets import data_parser, rows_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -25,13 +23,12 @@ def table(path: Path) -> tuple[list[str], np.ndarray, np.ndarray]:
     tasks: list[str] = []
     found: list[list[float]] = []
     labels: list[int] = []
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            numbers = of_row(row)
-            if numbers is not None:
-                tasks.append(row["task"])
-                found.append(numbers)
-                labels.append(row["label"])
+    for row in rows_of(path):
+        numbers = of_row(row)
+        if numbers is not None:
+            tasks.append(row["task"])
+            found.append(numbers)
+            labels.append(row["label"])
     return tasks, np.array(found), np.array(labels)
 
 
@@ -45,9 +42,7 @@ def of_row(row: dict[str, Any]) -> list[float] | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    folder = parser.parse_args().data
+    folder = data_parser(__doc__).parse_args().data
     _, x, y = table(folder / "train" / "ragtruth_train.jsonl.gz")
     model = LogisticRegression(C=1.0, max_iter=1_000).fit(x, y)
     print("WEIGHTS =", tuple(round(float(w), 3) for w in model.coef_[0]))

@@ -8,7 +8,6 @@ training/checksums.py afterwards. Needs scikit-learn. Takes some minutes of one 
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from typing import Any
 import numpy as np
 from refusal_phrases import sentences
 from scipy.sparse import csr_matrix, hstack
+from sets import OUT, data_parser, expected_calibration_error, hashed, rows_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.model_selection import GroupKFold
-from train_heads import OUT, expected_calibration_error, hashed, rows
 
 from ragtrace.evaluate.models.heads import BUCKETS, NGRAM_CHARS, char_buckets, word_buckets
 from ragtrace.text.claims import read
@@ -62,7 +61,7 @@ def examples(folder: Path) -> list[Example]:
 
     def draw(name: str, count: int, weight: float, **having: Any) -> None:
         if name not in files:
-            files[name] = rows(folder / "train" / "other" / f"{name}.jsonl.gz")
+            files[name] = rows_of(folder / "train" / "other" / f"{name}.jsonl.gz")
         found = [r for r in files[name] if r["label"] is not None]
         found = [r for r in found if all(r.get(k) in v for k, v in having.items())]
         for row in chance.sample(found, min(count, len(found))):
@@ -79,9 +78,9 @@ def examples(folder: Path) -> list[Example]:
     draw("ref_korean_orbench", 200, 0.5)
     draw("ref_templates_11lang", 2_000, 1.0, label_name=("refusal", "abstention_no_information"))
     draw("ref_templates_11lang", 2_000, 1.0, label_name=("answer_that_looks_like_refusal",))
-    drawn.extend(of_ragtruth(rows(folder / "train" / "ragtruth_train.jsonl.gz"), chance))
+    drawn.extend(of_ragtruth(rows_of(folder / "train" / "ragtruth_train.jsonl.gz"), chance))
     drawn.extend(Example(text, label, template) for text, label, template in sentences())
-    for row in rows(folder / "dev" / "xstest_refusal.jsonl.gz"):
+    for row in rows_of(folder / "dev" / "xstest_refusal.jsonl.gz"):
         drawn.extend(of_answer(row["answer"], row["label"], "xstest" + row["source_id"], 1.0))
     return drawn
 
@@ -112,8 +111,8 @@ def of_ragtruth(answers: list[dict[str, Any]], chance: random.Random) -> Iterato
 def ngrams(texts: list[str]) -> csr_matrix:
     """(n, 2 * BUCKETS + 1): the character and the word buckets, times their scale, and the length."""
     lengths = np.array([[LENGTH * np.log1p(len(t))] for t in texts])
-    parts = [hashed(texts, char_buckets, SCALE), hashed(texts, word_buckets, SCALE), csr_matrix(lengths)]
-    return hstack(parts).tocsr()
+    parts = [hashed(map(buckets, texts), BUCKETS, SCALE) for buckets in (char_buckets, word_buckets)]
+    return hstack([*parts, csr_matrix(lengths)]).tocsr()
 
 
 def train(folder: Path, out: Path | None = OUT) -> None:
@@ -152,11 +151,5 @@ def write(path: Path, weights: np.ndarray) -> None:
     print(f"{path.name}: {path.stat().st_size} bytes")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    train(parser.parse_args().data)
-
-
 if __name__ == "__main__":
-    main()
+    train(data_parser(__doc__).parse_args().data)

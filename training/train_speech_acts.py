@@ -10,7 +10,6 @@ minutes of one core.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import random
@@ -22,7 +21,8 @@ from typing import Any
 
 import numpy as np
 from refusal_phrases import sentences
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
+from sets import data_parser, hashed, rows_of
 from sklearn.linear_model import LogisticRegression
 
 from ragtrace.text.sentences import split
@@ -43,10 +43,6 @@ Example = tuple[str, str, float]
 """A text, its kind, and its weight."""
 
 
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-
-
 def written() -> list[Example]:
     """The lines of speech_acts.txt."""
     lines = Path(__file__).with_name("speech_acts.txt").read_text(encoding="utf-8").splitlines()
@@ -57,7 +53,7 @@ def of_sets(folder: Path) -> list[Example]:
     """Sentences that the sets of refusals label as a whole."""
     found = [(text, "abstention" if label else "claim", 1.0) for text, label, _ in sentences(copies=2)]
     for name in ("ref_templates_11lang", "ref_bbq_abstention", "ref_nonrefusal_xquad"):
-        for row in rows(folder / "train" / "other" / f"{name}.jsonl.gz"):
+        for row in rows_of(folder / "train" / "other" / f"{name}.jsonl.gz"):
             kind = {1: "abstention", 0: "claim"}.get(row["label"])
             if kind and row.get("label_name") != "partial_answer" and len(row["answer"]) <= READ:
                 found.append((row["answer"], kind, 0.5))
@@ -89,7 +85,7 @@ def runs_of_answers(folder: Path, chance: random.Random, count: int = 4_000) -> 
     names = ["ragtruth_train", "other/ref_multilingual_polyrefuse", "other/ref_mtrag_answerability"]
     found: list[str] = []
     for name in names:
-        answers = [row["answer"] for row in rows(folder / "train" / f"{name}.jsonl.gz")]
+        answers = [row["answer"] for row in rows_of(folder / "train" / f"{name}.jsonl.gz")]
         found += chance.sample(answers, min(count, len(answers)))
     return pieces(found)
 
@@ -109,17 +105,10 @@ def mixed(examples: Sequence[Example], chance: random.Random) -> list[Example]:
 
 def matrix(texts: Sequence[str]) -> csr_matrix:
     """(n, 2 · BUCKETS + 1): what the classifier computes with, times its scale."""
-    indices: list[int] = []
-    values: list[float] = []
-    ends = [0]
-    for text in texts:
-        for found in buckets(text):
-            indices += found
-            values += [SCALE / max(1, len(found)) ** 0.5] * len(found)
-        indices.append(2 * BUCKETS)
-        values.append(LENGTH * float(np.log1p(len(text[:READ]))))
-        ends.append(len(indices))
-    return csr_matrix((values, indices, ends), shape=(len(texts), 2 * BUCKETS + 1))
+    lengths = np.array([[LENGTH * np.log1p(len(text[:READ]))] for text in texts])
+    kinds = zip(*map(buckets, texts), strict=True)
+    parts = [hashed(of_kind, 2 * BUCKETS, SCALE) for of_kind in kinds]
+    return hstack([sum(parts[1:], parts[0]), csr_matrix(lengths)]).tocsr()
 
 
 def fitted(examples: Sequence[Example]) -> Any:
@@ -173,8 +162,7 @@ def write(model: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = data_parser(__doc__)
     parser.add_argument("--validate", action="store_true", help="print the figures, and write nothing")
     given = parser.parse_args()
     hand = written()

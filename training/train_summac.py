@@ -7,13 +7,10 @@ writes ragtrace/evaluate/models/data/summac.npz; run training/checksums.py after
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
 import random
-from pathlib import Path
 
 import numpy as np
+from sets import OUT, data_parser, rows_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -21,17 +18,13 @@ from ragtrace.evaluate.composite import support_by_sentence
 from ragtrace.evaluate.models.summac import histogram
 from ragtrace.text.claims import claims
 
-OUT = Path(__file__).parents[1] / "ragtrace" / "evaluate" / "models" / "data" / "summac.npz"
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser = data_parser(__doc__)
     parser.add_argument("--limit", type=int, default=600)
     options = parser.parse_args()
-    with gzip.open(options.data / "ragtruth_train.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if row["task"] == "Summary"]
-    chosen = random.Random(7).sample(rows, min(options.limit, len(rows)))
+    summaries = [row for row in rows_of(options.data / "ragtruth_train.jsonl.gz") if row["task"] == "Summary"]
+    chosen = random.Random(7).sample(summaries, min(options.limit, len(summaries)))
     features, labels, sources = [], [], []
     for row in chosen:
         found = support_by_sentence("\n".join(row["contexts"]), row["answer"])
@@ -53,7 +46,7 @@ def main() -> None:
         f"{roc_auc_score(y[out], model.decision_function(x[out])):.3f}"
     )
     model = LogisticRegression(C=1.0, max_iter=1_000).fit(x, y)
-    np.savez(OUT, weights=np.append(model.coef_[0], model.intercept_[0]))
+    np.savez(OUT / "summac.npz", weights=np.append(model.coef_[0], model.intercept_[0]))
 
 
 if __name__ == "__main__":
