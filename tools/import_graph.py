@@ -153,36 +153,22 @@ def external_package(name: str) -> str:
 
 
 def circles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Returns the groups of names that reach each other (Tarjan's strongly connected components above size 1)."""
+    """Returns the groups of names that reach each other, without names that reach only themselves."""
     following: dict[str, set[str]] = {}
     for start, end in edges:
         following.setdefault(start, set()).add(end)
-        following.setdefault(end, set())
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    groups: list[list[str]] = []
+    reached = {name: _reached(name, following) for name in following}
+    groups = {frozenset(other for other in ends if name in reached.get(other, ())) for name, ends in reached.items()}
+    return sorted(sorted(group) for group in groups if len(group) > 1)
 
-    def visit(name: str) -> None:
-        order[name] = lowest[name] = len(order)
-        stack.append(name)
-        for other in following[name]:
-            if other not in order:
-                visit(other)
-                lowest[name] = min(lowest[name], lowest[other])
-            elif other in stack:
-                lowest[name] = min(lowest[name], order[other])
-        if lowest[name] == order[name]:
-            at = stack.index(name)
-            group = stack[at:]
-            del stack[at:]
-            if len(group) > 1:
-                groups.append(sorted(group))
 
-    for name in sorted(following):
-        if name not in order:
-            visit(name)
-    return sorted(groups)
+def _reached(name: str, following: dict[str, set[str]]) -> set[str]:
+    names, waiting = set(), [name]
+    while waiting:
+        found = following.get(waiting.pop(), set()) - names
+        names |= found
+        waiting += found
+    return names
 
 
 def file_circles(imports: Iterable[Import]) -> list[list[str]]:
