@@ -1,13 +1,12 @@
-"""What a saturated event loop does to the export of spans: ragtrace's processor beside the SDK's, in one run.
+"""What a saturated event loop does to ragtrace's export of spans.
 
-    python benchmarks/export_pressure.py [--spans 24000] [--rounds 3] [--tasks 200] [--work 1000]
+    python benchmarks/export_pressure.py [--spans 24000] [--tasks 200] [--work 1000] [--queue 4096]
 
 200 tasks compute without a break in one event loop and end 24,000 spans, with the texts of a RAG request, as fast as
 they can; `--work` is the application's own work for a span, in steps of a sum of about 60 ns. A collector in another
-process takes every request at once. Both processors have the same queue and the same exporter. For each round and
-processor, in a process of its own: the spans that were dropped, by the processor's count and by what the collector did
-not get; how late a task that sleeps 5 ms wakes up (median, 99th percentile, longest); and the seconds and the processor
-seconds until the last span was exported.
+process takes every request at once. Prints, as JSON: the spans that were dropped, by the processor's count and by what
+the collector did not get; how late a task that sleeps 5 ms wakes up (median, 99th percentile, longest); and the seconds
+and the processor seconds until the last span was exported.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ import json
 import multiprocessing
 import os
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -57,27 +54,6 @@ def collect(pipe: Any) -> None:
     pipe.send(sum(len(scope.spans) for each in requests for part in each.resource_spans for scope in part.scope_spans))
 
 
-def make_provider(kind: str, endpoint: str, queue: int) -> tuple[Any, Any]:
-    """A tracer provider with ragtrace's or the SDK's processor, and the processor."""
-    if kind == "ragtrace":
-        from ragtrace_otlp import set_up
-
-        os.environ["OTEL_BSP_MAX_QUEUE_SIZE"] = str(queue)
-
-        telemetry = set_up(app="pressure", env="test", endpoint=endpoint)
-        return telemetry.tracer_provider, telemetry.processor
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    processor = BatchSpanProcessor(
-        OTLPSpanExporter(f"{endpoint}/v1/traces"), max_queue_size=queue, schedule_delay_millis=1_000
-    )
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(processor)
-    return provider, processor
-
-
 async def produce(tracer: Any, spans: int, tasks: int, work: int) -> list[float]:
     """End the spans; how late each tick was, in seconds."""
     lags: list[float] = []
@@ -106,13 +82,17 @@ async def produce(tracer: Any, spans: int, tasks: int, work: int) -> list[float]
     return lags
 
 
-def measure(kind: str, spans: int, tasks: int, work: int, queue: int) -> dict[str, float]:
-    """One processor in this process."""
+def measure(spans: int, tasks: int, work: int, queue: int) -> dict[str, float]:
+    """The figures of one run."""
+    from ragtrace_otlp import set_up
+
     context = multiprocessing.get_context("spawn")
     pipe, end = context.Pipe()
     collector = context.Process(target=collect, args=(end,), daemon=True)
     collector.start()
-    provider, processor = make_provider(kind, f"http://127.0.0.1:{pipe.recv()}", queue)
+    os.environ["OTEL_BSP_MAX_QUEUE_SIZE"] = str(queue)
+    telemetry = set_up(app="pressure", env="test", endpoint=f"http://127.0.0.1:{pipe.recv()}")
+    provider, processor = telemetry.tracer_provider, telemetry.processor
     tracer = provider.get_tracer("pressure")
     started, processor_time = time.perf_counter(), time.process_time()
     lags = sorted(asyncio.run(produce(tracer, spans, tasks, work)))
@@ -123,7 +103,7 @@ def measure(kind: str, spans: int, tasks: int, work: int, queue: int) -> dict[st
     missing = spans // _SPANS_PER_REQUEST // tasks * tasks * _SPANS_PER_REQUEST - pipe.recv()
     collector.join(10)
     return {
-        "missing": missing, "dropped": getattr(processor, "dropped", missing),
+        "missing": missing, "dropped": processor.dropped,
         "lag p50 ms": statistics.median(lags) * 1_000, "lag p99 ms": lags[int(len(lags) * 0.99)] * 1_000,
         "lag max ms": lags[-1] * 1_000, "produced s": produced, "exported s": ended, "processor s": used,
     }  # fmt: skip
@@ -136,19 +116,8 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--work", type=int, default=1_000)
     parser.add_argument("--queue", type=int, default=4_096)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kind", help="measure this processor alone, in this process, and print JSON")
     options = parser.parse_args()
-    if options.kind:
-        print(json.dumps(measure(options.kind, options.spans, options.tasks, options.work, options.queue)))
-        return
-    for _ in range(options.rounds):
-        for kind in ("sdk", "ragtrace"):
-            command = [sys.executable, __file__, "--kind", kind]
-            command += ["--spans", str(options.spans), "--tasks", str(options.tasks), "--work", str(options.work)]
-            command += ["--queue", str(options.queue)]
-            report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-            print(f"{kind:9}", "  ".join(f"{name} {value:8.1f}" for name, value in report.items()), flush=True)
+    print(json.dumps(measure(options.spans, options.tasks, options.work, options.queue)))
 
 
 if __name__ == "__main__":
