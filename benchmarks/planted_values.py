@@ -48,6 +48,7 @@ from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.llms.mock import MockLLM
 from llama_index.core.schema import TextNode
 from opentelemetry import trace
+from redaction import letters
 
 import ragtrace
 from ragtrace.evaluation import evaluator
@@ -325,11 +326,6 @@ def export(plants: list[dict[str, str]], mode: str, folder: Path) -> dict[str, s
     }  # fmt: skip
 
 
-def bare(text: str) -> str:
-    """The letters and digits of a text."""
-    return re.sub(r"[\W_]", "", text).lower()
-
-
 def main() -> None:
     """Plant, export, search, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -353,9 +349,9 @@ def main() -> None:
         ways = export(plants, options.mode, Path(folder))
     leaks: Counter[tuple[str, str, str]] = Counter()
     for way, text in ways.items():
-        stripped = bare(text)
+        stripped = letters(text)
         for place, kind, value, form in planted:
-            if value in text or form in text or bare(value) in stripped or bare(form) in stripped:
+            if value in text or form in text or letters(value) in stripped or letters(form) in stripped:
                 leaks[way, place, kind] += 1
         print(
             f"{way:12} {len(text):10} characters, {sum(n for key, n in leaks.items() if key[0] == way)} values exported"

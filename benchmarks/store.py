@@ -34,7 +34,7 @@ NOW = 1_800_000_000.0
 def made(count: int) -> Iterator[Evaluation]:
     """As many evaluations, over 30 days, oldest first."""
     rng = random.Random(7)
-    vocabulary = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(20_000)]
+    vocabulary = _vocabulary(rng)
     weights = list(itertools.accumulate(1 / (rank + 2) for rank in range(len(vocabulary))))
     phrases = [" ".join(rng.choices(vocabulary, cum_weights=weights, k=8)) for _ in range(60_000)]
     for i in range(count):
@@ -112,12 +112,11 @@ PAGES: dict[str, Callable[[Store, random.Random], object]] = {
 }  # fmt: skip
 
 
-def _vocabulary() -> list[str]:
-    rng = random.Random(7)
+def _vocabulary(rng: random.Random) -> list[str]:
     return ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(20_000)]
 
 
-_VOCABULARY = _vocabulary()
+_VOCABULARY = _vocabulary(random.Random(7))
 
 
 def _word(rng: random.Random, first: int, last: int) -> str:
