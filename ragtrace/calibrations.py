@@ -68,11 +68,8 @@ def own_version(version: str) -> str:
 
 def apply(check: Evaluator, calibration: Calibrated | None) -> Evaluator:
     """The evaluator with its calibration; unchanged if the calibration has another version or direction."""
-    if (
-        calibration is None
-        or calibration.version != own_version(check.version)
-        or calibration.direction != check.direction
-    ):
+    key = (own_version(check.version), check.direction)
+    if calibration is None or (calibration.version, calibration.direction) != key:
         return check
     return replace(check, threshold=calibration.threshold, version=calibration.label)
 
@@ -159,11 +156,7 @@ class File:
     """A calibration file that may change while evaluators run. Thread-safe."""
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        every: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, path: str | os.PathLike[str], *, every: float = 2.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Reads the file. A missing file is empty; raises DataError for an invalid one. `every` is the least number of
         seconds between two checks of the disk."""

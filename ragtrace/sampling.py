@@ -219,14 +219,13 @@ def _asked(sampler: Sampler, trace: Trace) -> Decision:
 def joint(first: Decision, second: Decision) -> Decision:
     """Both decisions together: where they compare the same number the smaller probability applies, the rest multiplies.
     The reason is that of the first one that does not keep the trace, or else the second's."""
-    ways = tuple(_both(one, other) for one in first.all_ways for other in second.all_ways)
+    ways = tuple(
+        {number: min(one.get(number, 1.0), other.get(number, 1.0)) for number in {**one, **other}}
+        for one in first.all_ways for other in second.all_ways
+    )  # fmt: skip
     reason = second.reason if first.keep else first.reason
     consistent = first.consistent and second.consistent
     return Decision(first.keep and second.keep, _probability(ways), reason, consistent, ways)
-
-
-def _both(one: Way, other: Way) -> Way:
-    return {number: min(one.get(number, 1.0), other.get(number, 1.0)) for number in {**one, **other}}
 
 
 def behind_head(sampler: Sampler, head_sample: float = 1.0, *, publishes: bool = False) -> Sampler:
@@ -272,8 +271,7 @@ def rate_limit(
     probability depends only on what came before, so 1/p is an unbiased weight, and the bucket stays a hard bound.
 
     `burst` defaults to twenty seconds' worth, at least 20. The limit is per process. `draw` gives the number in
-    [0, 1) that is compared with the probability; it is derived from the trace id by default, from other bits than
-    `ratio` uses, so that the two are independent.
+    [0, 1) that is compared with the probability; by default it is a hash of the trace id, independent of `ratio`.
     """
     if not (per_second > 0 and math.isfinite(per_second)):
         raise SettingError(f"rate_limit is {per_second!r} a second; give a number above 0")
@@ -281,7 +279,8 @@ def rate_limit(
     if not capacity >= 1:
         raise SettingError(f"burst is {burst!r}; a bucket holds at least 1 token")
     steepness = math.log(1e6)
-    pick, number = draw or _independent_draw, _RATE if draw is None else object()
+    pick = draw or (lambda trace: _hash(trace, b"ragtrace rate") / _RANGE)
+    number = _RATE if draw is None else object()
     lock = threading.RLock()  # a finalizer may end a request while its thread has the lock
     tokens = capacity
     last = clock()
@@ -301,11 +300,3 @@ def rate_limit(
         return Decision(keep, p, "rate_limit", False, ({number: p},))
 
     return sample
-
-
-def _independent_draw(trace: Trace) -> float:
-    """A number in [0, 1) from the trace id that is independent of R: a multiplicative hash of its high 64 bits."""
-    mixed = ((trace.trace_id >> 64) ^ (trace.span_id << 1)) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
-    mixed ^= mixed >> 32
-    mixed = mixed * 0xD6E8FEB86659FD93 & 0xFFFFFFFFFFFFFFFF
-    return (mixed >> 11) / (1 << 53)

@@ -95,8 +95,8 @@ def read_interrupt(root: Run, outputs: Any, *, is_at_breakpoint: bool) -> bool:
     """Reads what a graph inside of a chain asked from the chain's outputs; whether it did, or stops to be resumed."""
     if root.request.interrupt is not None:
         return False
-    asked = _questions_of(dict.get(outputs, "__interrupt__")) if isinstance(outputs, dict) else None
-    root.request.interrupt = "" if asked is None and is_at_breakpoint else asked
+    question = _questions_of(dict.get(outputs, "__interrupt__")) if isinstance(outputs, dict) else None
+    root.request.interrupt = "" if question is None and is_at_breakpoint else question
     return root.request.interrupt is not None
 
 

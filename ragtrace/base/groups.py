@@ -1,4 +1,4 @@
-"""Cuts a sequence into groups that have room."""
+"""Groups of a sequence that have room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def grouped(items: Iterable[T], size: Callable[[T], int], room: int, most: float = math.inf) -> Iterator[list[T]]:
+def groups_of(items: Iterable[T], size: Callable[[T], int], room: int, most: float = math.inf) -> Iterator[list[T]]:
     """The items in groups, in their order: each of at most `most` items and `room` by `size`; an item that is larger is
     a group alone."""
     group: list[T] = []

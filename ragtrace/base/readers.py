@@ -54,12 +54,10 @@ def _lines(path: Path) -> Iterator[bytes]:
     with ExitStack() as stack:
         raw: Any = stack.enter_context(path.open("rb"))
         begin = raw.read(4)
-        is_gzip = begin.startswith(b"\x1f\x8b")
-        for mark, form in _FORMS.items():
-            if begin.startswith(mark):
-                raise DataError(f"{path} is {form}")
+        if form := next((form for mark, form in _FORMS.items() if begin.startswith(mark)), ""):
+            raise DataError(f"{path} is {form}")
         raw.seek(0)
-        yield from stack.enter_context(gzip.open(raw)) if is_gzip else raw
+        yield from stack.enter_context(gzip.open(raw)) if begin.startswith(b"\x1f\x8b") else raw
 
 
 def _json(path: Path) -> Iterator[Record]:
@@ -123,19 +121,17 @@ def _csv(path: Path, kind: str) -> Iterator[Record]:
         raise DataError(f"{path}, line 1: the file has no column names")
     if len(set(names)) < len(names):
         raise DataError(f"{path}, line 1: a column name appears twice")
-    line = reader.line_num + 1
     while True:
+        line = reader.line_num + 1
         try:
             cells = next(reader, None)
         except csv.Error as error:
             yield line, ValueError(str(error))
-            line = reader.line_num + 1
             continue
         if cells is None:
             return
         if cells:
             yield line, _cells(header, cells)
-        line = reader.line_num + 1
 
 
 def _cells(header: list[str], cells: list[str]) -> Mapping[str, Any] | ValueError:

@@ -140,11 +140,6 @@ def _without_stars(match: re.Match[str]) -> str:
     return match.group() if inner is None else f"{blank}{inner}{blank}"
 
 
-def claims(answer: str) -> list[Statement]:
-    """The statements of an answer that claim something."""
-    return list(read(answer).claims)
-
-
 def _within_limits(text: str, parts: list[Statement], limit: int) -> Iterator[Statement]:
     """The first statements that fit into the limits. A claim that is longer than any sentence is cut at white space:
     what judges it takes memory for its length times the context's."""

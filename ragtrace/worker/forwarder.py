@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.base.background import Background, Bounds
-from ragtrace.base.groups import grouped
+from ragtrace.base.groups import groups_of
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.open_traces import OpenTraces
@@ -71,7 +71,7 @@ class Forwarder:
     def _work(self, batch: list[EndedTrace]) -> None:
         try:
             self._save_outcomes(batch)
-            for part in grouped(batch, lambda trace: trace.trace.size, _REQUEST_BYTES):
+            for part in groups_of(batch, lambda trace: trace.trace.size, _REQUEST_BYTES):
                 self._forward(part)
         except _ClosingError:
             pass  # what has no place in the buffer is counted at the end

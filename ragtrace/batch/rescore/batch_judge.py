@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from ragtrace.base.groups import grouped
+from ragtrace.base.groups import groups_of
 from ragtrace.batch.rescore.batch_api import BatchApi, BatchApiError, BatchState
 from ragtrace.batch.rescore.batch_file import BatchFile, SavedReply, SentBatch, WaitingRequest
 from ragtrace.errors import PENDING, EvaluationError, SettingError
@@ -115,7 +115,7 @@ class BatchJudge(Judge):
         total = 0
         with self._file.transaction():
             requests = ((r.id, r.nano, len(r.body.encode("utf-8", "replace"))) for r in self._file.waiting())
-            for part in list(grouped(requests, itemgetter(2), _MOST_BYTES, _MOST_REQUESTS)):
+            for part in list(groups_of(requests, itemgetter(2), _MOST_BYTES, _MOST_REQUESTS)):
                 ids, nano = [id for id, _, _ in part], sum(nano for _, nano, _ in part)
                 digest = hashlib.sha256("".join(ids).encode()).hexdigest()[:32]
                 try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.base.groups import grouped
+from ragtrace.base.groups import groups_of
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import package
 from ragtrace.evaluate.models import model_file
@@ -181,7 +181,7 @@ class Reader:
             return None
         measured: list[ClaimReading] = []
         whole, share, again = -math.inf, 1.0, _AGAIN
-        for window in grouped(parts, lambda part: len(part[1]), _WINDOW):
+        for window in groups_of(parts, lambda part: len(part[1]), _WINDOW):
             for passes in range(_PASSES):
                 one = self._pass(question, pieces, window)
                 own = float(one.logits.answer[0])

@@ -162,8 +162,8 @@ def is_stdnum(text: str, modules: str) -> bool:
     True where none is named: the form is all that can be checked. Never raises.
     """
     compact = re.sub(r"[ ./-]", "", text)
-    found = (import_module(f"stdnum.{name}") for name in modules.split())
-    return not modules or any(_accepts(module, each) for module in found for each in (text, compact))
+    checkers = (import_module(f"stdnum.{name}") for name in modules.split())
+    return not modules or any(_accepts(module, each) for module in checkers for each in (text, compact))
 
 
 def _accepts(module: Any, text: str) -> bool:

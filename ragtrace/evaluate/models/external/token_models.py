@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrace.base.groups import grouped
+from ragtrace.base.groups import groups_of
 from ragtrace.errors import ModelError, package
 from ragtrace.evaluate.models.external.consistency import Consistency
 from ragtrace.evaluate.models.external.libraries import EXTRA, device, is_local, load_errors
@@ -95,7 +95,7 @@ class TokenClassifier:
         room = max(16, room - self.tokens(self.prompt(question, [""])))
         label = self.tokens("passage 100: \n")
         passages = (w for document in documents for w in windows(document, max(16, room - label), self.tokens))
-        return list(grouped(passages, lambda passage: self.tokens(passage) + label, room))
+        return list(groups_of(passages, lambda passage: self.tokens(passage) + label, room))
 
     def _marks(self, prompts: Sequence[str], answer: str) -> list[tuple[int, int, float]]:
         """Start and end of each token of the answer, and its probability of not being supported."""
