@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.row_files import table
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".venv-minimal"
 """Made once for each pyproject.toml and interpreter. The installation is editable: it runs the code of this tree."""
@@ -36,17 +38,7 @@ runtime.close()
 online = {s.name: [s.value, s.label, s.error] for s in evaluation.scores}
 print(json.dumps({"offline": [score.value, score.label], "online": online}))
 """
-MISSING: dict[str, tuple[dict[str, Any], str]] = {
-    "Prometheus": ({"prometheus_port": 0}, "otlp"),
-    "spans to a file": ({"spans_file": "spans.jsonl"}, "otlp"),
-    "spans to a collector": ({"otlp_endpoint": "http://127.0.0.1:1"}, "otlp"),
-    "a store": ({"store": "chatlogs.db"}, "store"),
-    "a judge": ({"evaluators": ["sexism"], "judge_model": "openai/judge"}, "judge"),
-    "an embedded model": ({"evaluators": ["faithfulness", "pii_leakage"]}, "models"),
-    "a cascade": ({"evaluators": ["faithfulness_cascade"], "judge_model": "openai/judge"}, "models"),
-    "a language model": ({"evaluators": ["perplexity"]}, "likelihood"),
-    "ROUGE": ({"evaluators": ["rouge_l"]}, "eval"),
-}
+MISSING: dict[str, tuple[dict[str, Any], str]] = table(__file__, "missing")
 """Settings of ragtrace.init that need an extra, and the extra."""
 TRIES = """
 import json, sys
@@ -100,18 +92,12 @@ def test_core_without_extras_evaluates(python: Path, tmp_path: Path) -> None:
     assert scores["online"] == {"short": [1.0, "pass", None], "looping_compression_ratio": [1.0, "pass", None]}
 
 
-@pytest.fixture(scope="module")
-def messages(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The error of each of MISSING's settings."""
-    settings = {name: each for name, (each, _) in MISSING.items()}
-    result: dict[str, str] = _result(python, tmp_path_factory.mktemp("missing"), TRIES, json.dumps(settings))
-    return result
-
-
-@pytest.mark.parametrize("name", MISSING)
-def test_error_names_the_missing_extra(messages: dict[str, str], name: str) -> None:
+def test_errors_name_the_missing_extra(python: Path, tmp_path: Path) -> None:
     """A setting that needs an extra fails at the start with the command that installs this extra."""
-    assert f"pip install 'ragtrace-otel[{MISSING[name][1]}]'" in messages[name]
+    messages = _result(python, tmp_path, TRIES, json.dumps({name: settings for name, (settings, _) in MISSING.items()}))
+    assert list(messages) == list(MISSING)
+    for name, (_, extra) in MISSING.items():
+        assert f"pip install 'ragtrace-otel[{extra}]'" in messages[name], name
 
 
 def test_evaluator_without_its_model_names_the_extra(python: Path, tmp_path: Path) -> None:
