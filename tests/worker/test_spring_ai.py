@@ -17,30 +17,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.records import Trace
 from ragtrace_otlp.wire import write_attributes
+from tests.row_files import table
 from tests.worker.running import ANSWER, QUESTION, Running, running, scope, span
 
 CHUNK = 'The pump is covered for 24 months, the "delivery" counts.'
-CLIENT = {
-    "gen_ai.operation.name": "framework", "gen_ai.system": "spring_ai", "spring.ai.kind": "chat_client",
-    "spring.ai.chat.client.stream": "false", "spring.ai.chat.client.conversation.id": "conversation-1",
-}  # fmt: skip
-ADVISOR = {
-    "gen_ai.operation.name": "framework", "gen_ai.system": "spring_ai", "spring.ai.kind": "advisor",
-    "spring.ai.advisor.name": "QuestionAnswerAdvisor",
-}  # fmt: skip
-STORE = {
-    "db.operation.name": "query", "db.system": "pg_vector", "spring.ai.kind": "vector_store",
-    "db.vector.query.content": QUESTION, "db.vector.query.top_k": "4",
-}  # fmt: skip
-MODEL = {
-    "gen_ai.operation.name": "chat", "gen_ai.system": "openai", "gen_ai.request.model": "gpt-4o-mini",
-    "gen_ai.response.model": "gpt-4o-mini-2024-07-18", "gen_ai.response.id": "chatcmpl-7",
-    "gen_ai.response.finish_reasons": ("STOP",), "gen_ai.usage.input_tokens": 40, "gen_ai.usage.output_tokens": 9,
-}  # fmt: skip
-TOOL = {
-    **ADVISOR, "spring.ai.kind": "tool_call", "spring.ai.tool.definition.name": "search_manual",
-    "spring.ai.tool.call.arguments": '{"query":"pump"}', "spring.ai.tool.call.result": CHUNK,
-}  # fmt: skip
+CLIENT, ADVISOR, STORE, MODEL, TOOL = table(__file__, "spans")
 
 
 @pytest.fixture(scope="module")
