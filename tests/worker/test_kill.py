@@ -95,25 +95,18 @@ def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_
     assert (count_rows(tmp_path / "buffer.db", "pieces"), count_rows(tmp_path / "buffer.db", "outcomes")) == (0, 0)
 
 
-def test_a_worker_that_stops_keeps_what_is_not_sent(tmp_path: Path) -> None:
-    """With an endpoint that is away, SIGTERM leaves what was acknowledged in the buffer; the next worker sends it."""
-    with http_server({"traces": 503}) as (away, _), worker_process(tmp_path, away) as (process, url):
-        assert post(url, request_of(1, 2).SerializeToString())[0] == 200
-        process.terminate()
-        assert process.wait(90) == 0
-    with http_server() as (endpoint, received), worker_process(tmp_path, endpoint):
-        assert wait_for(lambda: set(_scores(received)), lambda traces: len(traces) == 2) == {1, 2}
-
-
-def test_scores_for_a_backend_that_is_away_wait_in_the_buffer(tmp_path: Path) -> None:
-    """SIGTERM ends the worker after `exit_seconds` all the same; the next worker delivers the scores."""
+def test_what_is_not_sent_waits_in_the_buffer(tmp_path: Path) -> None:
+    """With endpoint or backend away SIGTERM ends the worker; the next one sends the spans or the scores."""
     api, buffer = PhoenixApi(), tmp_path / "buffer.db"
-    with http_server() as (endpoint, received), serving(api) as server:
+    with http_server({"traces": 503}) as (away, _), http_server() as (endpoint, received), serving(api) as server:
         settings = {"phoenix_url": server.url, "worker_exit_seconds": "2"}
         server.stop()
-        with worker_process(tmp_path, endpoint, **settings) as (process, url):
+        with worker_process(tmp_path, away, **settings) as (process, url):
             assert post(url, request_of(1, 2, 3).SerializeToString())[0] == 200
-            wait_for(lambda: len(_scores(received)), lambda count: count == 3)
+            process.terminate()
+            assert process.wait(90) == 0
+        with worker_process(tmp_path, endpoint, **settings) as (process, _):
+            wait_for(lambda: set(_scores(received)), lambda traces: traces == {1, 2, 3})
             process.terminate()
             assert process.wait(30) == 0
         assert (count_rows(buffer, "pieces"), count_rows(buffer, "outcomes")) == (0, 3)
