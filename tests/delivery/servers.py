@@ -6,12 +6,11 @@ import json
 import socket
 import struct
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 RESET = -1
@@ -27,12 +26,6 @@ class Asked:
     params: dict[str, list[str]]
     headers: dict[str, str]
     body: Any
-
-
-class Api(Protocol):
-    """What a backend does, and answers: status and body."""
-
-    def answer(self, asked: Asked) -> tuple[int, Any]: ...
 
 
 @dataclass
@@ -53,7 +46,7 @@ class Script:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
-    api: Api
+    api: Any
     script: Script
 
     def __init__(self, *arguments: Any) -> None:
@@ -107,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
 class Running:
     """A server that can be stopped and started again on the same port, with the state of its `api`."""
 
-    def __init__(self, api: Api, script: Script) -> None:
+    def __init__(self, api: Any, script: Script) -> None:
         self.script = script
         self._api = api
         self._port = 0
@@ -137,28 +130,10 @@ class Running:
 
 
 @contextmanager
-def serving(api: Api, *failures: Any) -> Iterator[Running]:
-    """Serve while the block runs; the first requests meet these failures."""
+def serving(api: Any, *failures: Any) -> Iterator[Running]:
+    """Serve what `api.answer` gives, a status and a body, while the block runs; the first requests meet failures."""
     server = Running(api, Script(list(failures)))
     try:
         yield server
     finally:
         server.stop()
-
-
-@contextmanager
-def restarted(server: Running, rows: Mapping[Any, Any], *counts: int) -> Iterator[None]:
-    """In a thread of its own, stop the server each time that `rows` has so many items, and start it again."""
-
-    def restart() -> None:
-        for count in counts:
-            while len(rows) < count:
-                time.sleep(0.005)
-            server.stop()
-            time.sleep(0.3)
-            server.start()
-
-    operator = threading.Thread(target=restart)
-    operator.start()
-    yield
-    operator.join()

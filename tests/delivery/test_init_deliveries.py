@@ -61,13 +61,3 @@ def test_flush_says_that_scores_are_lost() -> None:
         assert ragtrace.flush(timeout=30)
         metrics = urllib.request.urlopen(str(runtime.metrics_url)).read().decode()
     assert 'reason="unauthorized",sink="phoenix"} 1.0' in metrics
-
-
-def test_shutdown_waits_for_the_scores() -> None:
-    """`shutdown` delivers what waits, within its time."""
-    api = PhoenixApi()
-    with serving(api, 503) as server:
-        ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url)
-        ask()
-        assert ragtrace.shutdown(timeout=20)
-    assert len(api.rows) == 1
