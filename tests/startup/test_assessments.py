@@ -8,25 +8,15 @@ import sqlite3
 import time
 import urllib.request
 import weakref
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import ragtrace
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Facts, Trace
 from ragtrace.testing import Capture, make_trace
-
-Start = Callable[..., ragtrace.Runtime]
-
-
-@evaluator(needs={"answer"}, threshold=0.5)
-def quick(trace: Trace) -> float:
-    """Always passes."""
-    return 1.0
+from tests.startup.conftest import Start
 
 
 @evaluator(needs={"answer"})
@@ -38,16 +28,6 @@ def slow(trace: Trace) -> float:
 
 class Step(dict[str, str]):
     """A tool call; a plain dictionary has no weak references."""
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    def init(**options: Any) -> ragtrace.Runtime:
-        own = {"frameworks": (), "sample_per_second": 0, "evaluators": [quick]}
-        return ragtrace.init(**{**own, **options})
-
-    yield init
-    ragtrace.shutdown(1.0)
 
 
 def ask() -> str:

@@ -9,11 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -28,28 +26,12 @@ from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.records import Evaluation, Trace
 from ragtrace.settings import Settings
 from ragtrace.testing import Capture, make_trace
-
-Start = Callable[..., ragtrace.Runtime]
-
-
-@evaluator(needs={"answer"}, threshold=0.5)
-def quick(trace: Trace) -> float:
-    """Always passes."""
-    return 1.0
+from tests.startup.conftest import Start, quick
 
 
 def ask(question: str = "How?") -> None:
     chain = RunnableLambda(lambda q: q) | FakeListChatModel(responses=["An answer."])
     chain.with_config(run_name="ends").invoke(question)
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    def init(**options: Any) -> ragtrace.Runtime:
-        return ragtrace.init(**{"frameworks": ("langchain",), "sample_per_second": 0, "evaluators": [quick], **options})
-
-    yield init
-    ragtrace.shutdown(1.0)
 
 
 def blocked() -> tuple[Evaluator, threading.Event]:
