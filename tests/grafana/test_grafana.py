@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "grafana"))
-check = importlib.import_module("check")
+from tests.grafana import ROOT, check
 
 needs_tools = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("amtool") is None,

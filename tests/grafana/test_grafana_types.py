@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "grafana"))
-check = importlib.import_module("check")
+from tests.grafana import check
 
 pytestmark = [
     pytest.mark.skipif(

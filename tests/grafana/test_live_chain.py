@@ -4,11 +4,8 @@ webhook, review item; all of them real."""
 from __future__ import annotations
 
 import contextlib
-import http.server
-import json
 import shutil
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -22,6 +19,8 @@ from ragtrace.evaluation import run
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
+from tests.delivery.servers import Asked, Running, Script
+from tests.grafana import ROOT, simulate
 from tests.ports import free_port
 from tests.waiting import until
 
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
     reason="prometheus or prometheus-alertmanager is not installed: apt-get install them",
 )
-GRAFANA = Path(__file__).parents[2] / "grafana"
+GRAFANA = ROOT / "grafana"
 SECRET = "Use this:\n-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq3zvVJ0Pq9x8mYt4rWcXkZfN2\n"
 
 
@@ -38,23 +37,12 @@ class Webhook:
 
     def __init__(self) -> None:
         self.posted: list[tuple[str, dict[str, Any]]] = []
-        owner = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                is_let_in = self.path != "/api/alerts" or self.headers["Authorization"] == "Bearer a token"
-                if is_let_in:
-                    owner.posted.append((self.path, body))
-                self.send_response(200 if is_let_in else 401)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def answer(self, asked: Asked) -> tuple[int, Any]:
+        if asked.path == "/api/alerts" and asked.headers.get("authorization") != "Bearer a token":
+            return 401, {}
+        self.posted.append((asked.path, asked.body))
+        return 200, {}
 
 
 def is_ready(url: str) -> bool:
@@ -69,6 +57,7 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
     sink = PrometheusSink(app="shop", env="prod", evaluators=[plugins.load("sensitive_data_leakage")])
     metrics = sink.serve(0)
     webhook = Webhook()
+    receiver = Running(webhook, Script())
     prometheus, alertmanager = free_port(), free_port()
     shutil.copytree(GRAFANA / "rules", tmp_path / "rules")
     for path in (tmp_path / "rules").glob("*.yml"):
@@ -77,7 +66,7 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
     (tmp_path / "token").write_text("a token", encoding="utf-8")
     routes = routes.replace("/etc/alertmanager/console-token", str(tmp_path / "token"))
     for old in ("localhost:9095", "localhost:8400"):
-        routes = routes.replace(old, f"127.0.0.1:{webhook.port}")
+        routes = routes.replace(old, receiver.url.removeprefix("http://"))
     (tmp_path / "alertmanager.yml").write_text(routes.replace("group_wait: 1m", "group_wait: 1s"), encoding="utf-8")
     target = metrics.url.removeprefix("http://").removesuffix("/metrics")
     (tmp_path / "prometheus.yml").write_text(
@@ -103,15 +92,8 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
         for process in processes:
             process.kill()
             process.wait()
-        webhook.server.shutdown()
-        webhook.server.server_close()
+        receiver.stop()
         metrics.close()
-
-
-def ask(url: str, query: str) -> list[Any]:
-    with urllib.request.urlopen(f"{url}/api/v1/{query}", timeout=5) as answer:
-        found: Any = json.load(answer)["data"]
-    return found["result"] if isinstance(found, dict) else found
 
 
 def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], tmp_path: Path) -> None:
@@ -119,7 +101,7 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     application, the evaluator and a runbook; Prometheus knows the trace by an exemplar; and what Alertmanager posts for
     review makes that very trace, and no other, a review item."""
     sink, webhook, prometheus = chain
-    until(lambda: ask(prometheus, 'query?query=ragtrace_evaluations_total{verdict="fail"}'))
+    until(lambda: simulate.ask(prometheus, "query", query='ragtrace_evaluations_total{verdict="fail"}')["result"])
     check = plugins.load("sensitive_data_leakage")
     now = time.time()
     facts = Facts(app="shop", env="prod")
@@ -136,9 +118,8 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     assert "shop/prod: answers of the last 15 minutes that hold a secret" in alert["annotations"]["summary"]
     assert alert["annotations"]["runbook_url"].endswith("RagtraceSecretLeaked.md")
     now = time.time()
-    found = ask(
-        prometheus, f"query_exemplars?query=ragtrace_evaluations_total&start={now - 300:.0f}&end={now + 60:.0f}"
-    )
+    period = {"start": f"{now - 300:.0f}", "end": f"{now + 60:.0f}"}
+    found = simulate.ask(prometheus, "query_exemplars", query="ragtrace_evaluations_total", **period)
     traces = {e["labels"]["trace_id"] for series in found for e in series["exemplars"]}
     assert f"{trace.trace_id:032x}" in traces
     store_module = pytest.importorskip("ragtrace.console.chatlogs.store", reason="sqlalchemy is not installed")

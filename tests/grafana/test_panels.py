@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.grafana import check, simulate
+from tests.prometheus.metrics_page import documented
+
 pytestmark = [
     pytest.mark.skipif(
         shutil.which("prometheus") is None or shutil.which("promtool") is None,
@@ -23,8 +22,6 @@ pytestmark = [
 ]
 
 
-sys.path.append(str(ROOT / "grafana"))
-check, simulate = importlib.import_module("check"), importlib.import_module("simulate")
 END = 1_772_467_200
 """2 March 2026, 16:00 UTC."""
 SHOWN = 6 * 3_600
@@ -243,12 +240,6 @@ def test_the_incident_wakes_someone_and_nothing_else_does(prometheus: str) -> No
 
 def test_the_simulation_is_of_our_metrics() -> None:
     """Names, types and labels as docs/metrics.md has them, which a live scrape is compared with."""
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    documented = {}
-    for line in page.splitlines():
-        if line.startswith("| `ragtrace_"):
-            name, kind, labels = (cell.strip() for cell in line.split("|")[1:4])
-            documented[name.strip("`")] = (kind, frozenset(re.findall(r"`(\w+)`", labels)) - {"app"})
     simulated: dict[str, tuple[str, frozenset[str]]] = {}
     made = simulate.history(hours=1, end=END)
     for family, (kind, series) in made.families.items():
@@ -256,7 +247,8 @@ def test_the_simulation_is_of_our_metrics() -> None:
         for text, _ in series:
             labels = frozenset(re.findall(r'(\w+)="', text)) - {"app", "env", "le"}
             assert simulated.setdefault(name, (kind, labels)) == (kind, labels), name
-    assert simulated == documented
+    page = documented(with_review=True).items()
+    assert simulated == {name: (kind, labels - {"app"}) for name, (kind, labels) in page}
 
 
 def test_a_seed_gives_the_same_day() -> None:
