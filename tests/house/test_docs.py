@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import generate
+import picture_sources
 import pytest
 
-from ragtrace import calibrations
+from benchmarks import scale_model
+from ragtrace import calibrations, semconv
 from ragtrace._version import __version__
 from ragtrace.console.chatlogs import schema_upgrade
 from ragtrace_brokers import message
-
-ROOT = Path(__file__).parents[2]
-_spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-assert _spec is not None
-assert _spec.loader is not None
-generate = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(generate)
-sys.path.insert(0, str(ROOT / "docs"))
-
-import picture_sources  # noqa: E402
-
-from ragtrace import semconv  # noqa: E402
+from tests.house import ROOT
 
 
 @pytest.mark.parametrize("page", sorted(generate.PAGES))
@@ -130,3 +121,26 @@ def test_architecture_lists_the_layers_in_order() -> None:
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
     order = [name for layer in layers for name in re.findall(r"ragtrace\.(\w+)", layer)]
     assert table == sorted(table, key=order.index)
+
+
+def test_the_scale_page_has_the_tables_of_the_model() -> None:
+    """docs/scale.md holds what the script prints today."""
+    page = scale_model.PAGE.read_text("utf-8")
+    assert scale_model.tables(scale_model.load()) in page
+
+
+def test_sizes_follow_the_rate_and_the_share() -> None:
+    """Cores that evaluate grow with both, cores that take spans with the rate alone; a million traces at a tenth cost a
+    tenth."""
+    figures = scale_model.load()
+    assert scale_model.evaluation_cores(100, 100, 0.1) == pytest.approx(100 * 0.1 * 0.1 / 0.7)
+    assert scale_model.intake_cores(figures, 2_000) == pytest.approx(2 * scale_model.intake_cores(figures, 1_000))
+    assert scale_model.judge_dollars("gpt-4o-mini", 1e6) == pytest.approx(600)
+    assert scale_model.core_dollars(100, 1e5) == pytest.approx(scale_model.core_dollars(100, 1e6) / 10)
+
+
+@pytest.mark.parametrize("sample", scale_model.SAMPLES)
+def test_evaluation_is_full_first(sample: float) -> None:
+    """Where one of each runs, evaluation is the first bottleneck at every share that the page shows."""
+    capacities = scale_model.capacities(scale_model.load(), sample)
+    assert min(capacities, key=capacities.__getitem__) == "evaluating, default suite"

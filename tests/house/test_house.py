@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import measure_house
 import pytest
-
-TOOLS = Path(__file__).parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import measure_house  # noqa: E402
 
 FIGURES = measure_house.figures()
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.house import ROOT
 from tests.row_files import table
 
-ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".venv-minimal"
 """Made once for each pyproject.toml and interpreter. The installation is editable: it runs the code of this tree."""
 EVALUATES = """
@@ -98,15 +98,3 @@ def test_errors_name_the_missing_extra(python: Path, tmp_path: Path) -> None:
     assert list(messages) == list(MISSING)
     for name, (_, extra) in MISSING.items():
         assert f"pip install 'ragtrace-otel[{extra}]'" in messages[name], name
-
-
-def test_evaluator_without_its_model_names_the_extra(python: Path, tmp_path: Path) -> None:
-    """An evaluator that needs an embedded model says which extra brings the model."""
-    program = (
-        "import json\nfrom ragtrace import plugins\nfrom ragtrace.errors import MissingExtraError\n"
-        "from ragtrace.evaluation import run\nfrom ragtrace.testing import make_trace\n"
-        "try:\n    ((score,),) = run(plugins.load('language_mismatch'), [make_trace()])\n"
-        "    print(json.dumps(f'{score.error} {score.explanation}'))\n"
-        "except MissingExtraError as error:\n    print(json.dumps(str(error)))\n"
-    )
-    assert "pip install 'ragtrace-otel[models]'" in _result(python, tmp_path, program)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import check_release
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import check_release  # noqa: E402
+from tests.house import ROOT
 
 FILES = sorted((ROOT / ".github").rglob("*.yml"))
 PYTHON = "Programming Language :: Python :: 3."

@@ -5,15 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
+from import_graph import PRODUCT, dependencies_of, external_package, product_modules, room
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from import_graph import PRODUCT, dependencies_of, external_package, product_modules, room  # noqa: E402
+from tests.house import ROOT
 
 CONTRACTS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ragtrace"]["rooms"]
 MODULES = product_modules(ROOT)

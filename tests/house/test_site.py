@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.house import ROOT
+
 _LOADED = re.compile(
     r"""<(?:script|img|iframe)[^>]*\ssrc=["']?(https?:[^"'\s>]+)|<link[^>]*\shref=["']?(https?:[^"'\s>]+)"""
 )

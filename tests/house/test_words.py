@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import plain_words
 import pytest
 
 from ragtrace import cli
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import plain_words  # noqa: E402
+from tests.house import ROOT
 
 
 @pytest.mark.parametrize("page", plain_words.PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
