@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
 import pytest
+from requests.exceptions import ContentDecodingError
 
 import ragtrace
 from ragtrace.errors import SettingError
@@ -16,6 +19,7 @@ from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_backends.annotations import Annotation, AnnotationForm
+from ragtrace_backends.http_session import BoundedSession
 from ragtrace_backends.phoenix import PhoenixAnnotations
 from ragtrace_backends.score_delivery import Backend, DeliveryLimits, ScoreDelivery
 from tests.delivery.phoenix_api import PhoenixApi
@@ -300,3 +304,19 @@ def test_an_annotation_that_is_lost_replaces_none() -> None:
         assert delivery.flush(20)
         stats = delivery.stats()
     assert (stats.delivered, stats.replaced, stats.lost) == (2, 0, {"queue_full": 1})
+
+
+def test_an_answer_without_an_end_is_an_error() -> None:
+    """The body of an answer is read up to 32 MB: a server cannot fill the application's memory."""
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            while True:
+                connection.sendall(bytes(1_000_000))
+
+    with socket.create_server(("127.0.0.1", 0)) as server, BoundedSession() as session:
+        Thread(target=answer, daemon=True).start()
+        with pytest.raises(ContentDecodingError, match="more than 33554432 bytes"):
+            session.get(f"http://127.0.0.1:{server.getsockname()[1]}/", timeout=60)

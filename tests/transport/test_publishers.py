@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,12 +21,14 @@ from ragtrace.settings import load
 from ragtrace.text.redaction import KeyedHash
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
+from ragtrace_brokers.address import parse_address
+from ragtrace_brokers.broker_adapters import open_transport
 from ragtrace_brokers.message import HEADER_PROBABILITY, HEADER_TENANT
 from tests.otlp.receivers import http_server, plain
 from tests.ports import free_port
 from tests.transport.brokers import NATS, REDIS, Broker, stream_name
-from tests.transport.workers import fetching, message, messages, scores, wait_scored
-from tests.worker.running import post, request_of, wait_for
+from tests.transport.workers import fetching, message, messages, wait_scored
+from tests.worker.running import post, request_of, scores, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -244,3 +247,28 @@ def test_a_wrong_address_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1:4318")
     with pytest.raises(SettingError, match="OTEL_EXPORTER_OTLP_ENDPOINT is no address"):
         Worker(load_worker({"http": "127.0.0.1:0"}), load({}))
+
+
+@pytest.mark.parametrize("scheme", ["nats", "redis", "kafka"])
+def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ragtrace dead-letters` says in one line which broker does not answer, and publishing says that it does not."""
+    url = f"{scheme}://127.0.0.1:{free_port()}/traces"
+    assert main(["dead-letters", url]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert url.rpartition("/")[0].partition("//")[2] in error
+
+    transport = open_transport(parse_address(url))
+    try:
+        assert transport.publish([message(1)]) == ["unreachable"]
+    finally:
+        transport.close()
+
+
+def test_a_connection_that_stays_silent_is_closed() -> None:
+    """Something accepts NATS's connections and says nothing: no connection stays open behind the transport."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        transport = open_transport(parse_address(f"nats://127.0.0.1:{server.getsockname()[1]}/traces"))
+        assert transport.publish([message(1)]) == ["unreachable"]
+        transport.close()
+    gc.collect()  # asyncio warns of what is open when it is collected
