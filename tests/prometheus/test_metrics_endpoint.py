@@ -13,7 +13,6 @@ import urllib.request
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +36,8 @@ from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
 from ragtrace_prometheus.labels import LabelCap, clean
 from ragtrace_prometheus.watcher import JudgeLimits
+from tests.prometheus.metrics_page import documented
+from tests.prometheus.test_processes import Values, read, scraping, total
 from tests.waiting import in_fork, until
 
 
@@ -98,16 +99,6 @@ def test_children_are_there_before_the_first_event(sink: PrometheusSink) -> None
     assert scraped.value("ragtrace_failure_causes_total", cause="unsupported") == 0
     assert scraped.value("ragtrace_failure_cause_weight_total", cause="unsupported") == 0
     assert scraped.value("ragtrace_requests_total", status="error") == 0
-
-
-def test_application_and_environment_are_on_every_series(sink: PrometheusSink) -> None:
-    """app and env label each sample, and no _created series doubles them."""
-    sink(evaluated())
-    for family in Scraped(sink).families:
-        for sample in family.samples:
-            assert sample.labels["app"] == "shop"
-            assert sample.labels["env"] == "test"
-            assert not sample.name.endswith("_created")
 
 
 def test_verdicts_weights_and_scores(sink: PrometheusSink) -> None:
@@ -284,36 +275,27 @@ def stopping() -> Iterator[list[Pipeline]]:
         pipeline.close(1.0)
 
 
-def assert_identity(scraped: Scraped) -> None:
-    for name in ("length", "breaks"):
-        parts = [
-            s.value for s in scraped.samples("ragtrace_evaluation_outcomes_total") if s.labels["evaluator"] == name
-        ]
-        assert len(parts) == 4
-        assert scraped.value("ragtrace_evaluation_eligible_total", evaluator=name) == sum(parts)
-
-
 def test_the_identity_holds_at_every_scrape(stopping: list[Pipeline]) -> None:
     """eligible = sampled_out + scored + failed + dropped, while requests pour in and some are dropped."""
     pipeline = Pipeline([length, breaks], sampler=ratio(0.7), limits=Limits(items=20, batch=4, wait=0.001))
     stopping.append(pipeline)
     sink = PrometheusSink(app="a", env="b", evaluators=pipeline.evaluators)
     sink.watch(pipeline)
-    done = threading.Event()
 
-    def pour() -> None:
+    def scrape() -> Values:
+        values = read(Scraped(sink, http=True).text)
+        for name in ("length", "breaks"):
+            outcomes = total(values, "ragtrace_evaluation_outcomes_total", evaluator=name)
+            assert total(values, "ragtrace_evaluation_eligible_total", evaluator=name) == outcomes
+        return values
+
+    with scraping(scrape):
         for i in range(3_000):
             pipeline.submit(make_trace(trace_id=i * 0x9E3779B97F4A7C15 % 2**128, reference="r" if i % 3 else None))
-        done.set()
-
-    threading.Thread(target=pour).start()
-    while not done.is_set():
-        assert_identity(Scraped(sink, http=True))
     assert pipeline.flush(30)
-    scraped = Scraped(sink)
-    assert_identity(scraped)
-    assert scraped.value("ragtrace_evaluation_eligible_total", evaluator="length") == 3_000
-    assert scraped.value("ragtrace_evaluation_eligible_total", evaluator="breaks") == 2_000
+    values = scrape()
+    assert total(values, "ragtrace_evaluation_eligible_total", evaluator="length") == 3_000
+    assert total(values, "ragtrace_evaluation_eligible_total", evaluator="breaks") == 2_000
 
 
 @given(st.lists(st.tuples(st.integers(1, 2**128 - 1), st.booleans(), st.booleans()), max_size=40), st.floats(0, 1))
@@ -700,46 +682,32 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
 
 # --- the catalogue -------------------------------------------------------------------------------
 
-METRICS_PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
-
-def documented() -> dict[str, tuple[str, frozenset[str]]]:
-    """Type and labels of each metric of an application, as docs/metrics.md tells them."""
-    rows = {}
-    for line in METRICS_PAGE.read_text(encoding="utf-8").partition("\n## Review\n")[0].splitlines():
-        if line.startswith("| `ragtrace_"):
-            name, kind, labels, _ = (cell.strip() for cell in line.strip("|").split(" | "))
-            rows[name.strip("`")] = (kind, frozenset(re.findall(r"`([a-z_]+)`", labels)))
-    return rows
-
-
-class Sent:
-    """An exporter's counts."""
-
-    def __init__(self) -> None:
-        export = SimpleNamespace(exported=3, failed={"unavailable": 1})
-        hold = SimpleNamespace(held=1, expired=2)
-        self._stats = SimpleNamespace(spans=export, events=export, spans_dropped=1, events_dropped=0, hold=hold)
-        lost = {"traces": 1, "bytes": 0, "open_spans": 0, "expired": 2, "failed": 0}
-        self.source = SimpleNamespace(stats=lambda: SimpleNamespace(open_traces=3, lost=lost))
-
-    def stats(self) -> Any:
-        return self._stats
+def sent() -> Any:
+    """An exporter with counts."""
+    export = SimpleNamespace(exported=3, failed={"unavailable": 1})
+    hold = SimpleNamespace(held=1, expired=2)
+    stats = SimpleNamespace(spans=export, events=export, spans_dropped=1, events_dropped=0, hold=hold)
+    lost = {"traces": 1, "bytes": 0, "open_spans": 0, "expired": 2, "failed": 0}
+    traces = SimpleNamespace(open_traces=3, lost=lost)
+    return SimpleNamespace(stats=lambda: stats, source=SimpleNamespace(stats=lambda: traces))
 
 
 def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
-    """docs/metrics.md and a scrape of a sink that has seen everything agree in names, types and labels, both ways."""
+    """docs/metrics.md and a scrape of a sink that has seen everything agree in names, types and labels, both ways. app
+    and env label each sample, and no _created series doubles them."""
     judged = replace(breaks, method="judge", asks_judge=True)
     sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], priced=["gpt"])
     stopping.append(Pipeline([length, judged]))
-    sink.watch(stopping[0], Sent(), {"timeout": 1})
+    sink.watch(stopping[0], sent(), {"timeout": 1})
     busy(sink)
     served = {}
     for family in Scraped(sink, http=True).families:
         name = f"{family.name}_total" if family.type == "counter" else family.name
         assert family.samples, f"{name} was never counted"
-        of_all = [frozenset(sample.labels) - {"le"} for sample in family.samples]
-        assert len(set(of_all)) == 1, name
-        assert of_all[0] >= {"app", "env"}, name
-        served[name] = (family.type, of_all[0] - {"app", "env"})
+        assert {(sample.labels.pop("app"), sample.labels.pop("env")) for sample in family.samples} == {("a", "b")}
+        assert not any(sample.name.endswith("_created") for sample in family.samples)
+        labels, *others = {frozenset(sample.labels) - {"le"} for sample in family.samples}
+        assert not others, name
+        served[name] = (family.type, labels)
     assert served == documented()
