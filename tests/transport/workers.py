@@ -20,9 +20,9 @@ from ragtrace.worker.service import Worker
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace.worker.worker_settings import load_worker
 from ragtrace_brokers.message import TraceMessage
-from tests.otlp.receivers import Received, plain
-from tests.transport.brokers import VISIBILITY, Broker
-from tests.worker.running import evaluator_into, request_of, scope, span, wait_for
+from tests.otlp.receivers import Received
+from tests.transport.brokers import VISIBILITY
+from tests.worker.running import evaluator_into, request_of, scope, scores, span, wait_for
 
 SCHEMA = {"ragtrace-schema": "1"}
 
@@ -91,19 +91,6 @@ def worker_process(url: str, endpoint: str, log: Path, **settings: str) -> Itera
         process.wait()
 
 
-def scores(received: Received) -> dict[int, set[Any]]:
-    """The scores of each trace that arrived at the endpoint, or `error` in their place."""
-    result: dict[int, set[Any]] = {}
-    for of_resource in received.traces.resource_spans:
-        for of_scope in of_resource.scope_spans:
-            for each in of_scope.spans:
-                attributes = plain(each.attributes)
-                for name, value in attributes.items():
-                    if name.startswith("gen_ai.evaluation.") and (name.endswith(".score") or value == "error"):
-                        result.setdefault(int.from_bytes(each.trace_id, "big"), set()).add(value)
-    return result
-
-
 def wait_scored(received: Received, traces: set[int], seconds: float = 60.0) -> None:
     """Wait until each of these traces has a score."""
     wait_for(lambda: traces - set(scores(received)), lambda missing: not missing, seconds)
@@ -112,19 +99,3 @@ def wait_scored(received: Received, traces: set[int], seconds: float = 60.0) -> 
 def write_keys(path: Path, *days: str) -> None:
     """Write a file with new keys of these days."""
     path.write_text("\n".join(f"{day}={os.urandom(32).hex()}" for day in days))
-
-
-def crash_again_and_again(broker: Broker, url: str, endpoint: str, received: Received, traces: set[int]) -> int:
-    """Start a worker after each that dies, until all is scored and a letter is dead; returns how many died."""
-    deaths = 0
-    with contextlib.closing(broker.transport(url.rpartition("/")[2])) as stream:
-
-        def is_done() -> bool:
-            return not traces - set(scores(received)) and bool(stream.dead_letters(10))
-
-        while not is_done():
-            assert deaths < 8, (traces - set(scores(received)), (broker.folder / "workers").read_text())
-            with worker_process(url, endpoint, broker.folder / "workers") as process:
-                wait_for(lambda process=process: process.poll() is not None or is_done(), bool)
-                deaths += process.poll() is not None
-    return deaths

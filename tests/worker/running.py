@@ -24,7 +24,7 @@ from ragtrace.worker.service import Worker
 from ragtrace.worker.span_counts import WorkerStats
 from ragtrace.worker.worker_settings import load_worker
 from ragtrace_otlp.wire import write_attributes
-from tests.otlp.receivers import Received, http_server
+from tests.otlp.receivers import Received, http_server, plain
 
 QUESTION, ANSWER = "How long is the pump covered?", "The pump is covered for 24 months."
 PROTOBUF = "application/x-protobuf"
@@ -162,6 +162,19 @@ def request_of(*traces: int) -> ExportTraceServiceRequest:
         retriever(target, trace, 10 * trace + 2, 10 * trace + 1)
         root(target, trace, 10 * trace + 1)
     return request
+
+
+def scores(received: Received) -> dict[int, set[Any]]:
+    """The scores of each trace that arrived at the endpoint, or `error` in their place."""
+    result: dict[int, set[Any]] = {}
+    for of_resource in received.traces.resource_spans:
+        for of_scope in of_resource.scope_spans:
+            for each in of_scope.spans:
+                attributes = plain(each.attributes)
+                for name, value in attributes.items():
+                    if name.startswith("gen_ai.evaluation.") and (name.endswith(".score") or value == "error"):
+                        result.setdefault(int.from_bytes(each.trace_id, "big"), set()).add(value)
+    return result
 
 
 def count_rows(database: Path, table: str) -> int:

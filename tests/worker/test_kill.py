@@ -18,9 +18,9 @@ import pytest
 from tests.delivery.langfuse_api import LangfuseApi, langfuse_keys  # noqa: F401 a fixture
 from tests.delivery.phoenix_api import PhoenixApi
 from tests.delivery.servers import serving
-from tests.otlp.receivers import Received, http_server, plain
+from tests.otlp.receivers import http_server
 from tests.worker.processes import worker_process
-from tests.worker.running import count_rows, post, request_of, wait_for
+from tests.worker.running import count_rows, post, request_of, scores, wait_for
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "4"))
 """The promise is twenty: RAGTRACE_KILLS=20."""
@@ -57,17 +57,6 @@ class _Load:
             time.sleep(0.01)
 
 
-def _scores(received: Received) -> dict[int, set[float]]:
-    """The scores of each trace that arrived, those that arrived twice once."""
-    scores: dict[int, set[float]] = {}
-    for of_resource in received.traces.resource_spans:
-        for one in of_resource.scope_spans[0].spans:
-            value = plain(one.attributes).get("gen_ai.evaluation.groundedness_lexical.score")
-            if value is not None:
-                scores.setdefault(int.from_bytes(one.trace_id, "big"), set()).add(value)
-    return scores
-
-
 @pytest.mark.usefixtures("langfuse_keys")
 def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_path: Path) -> None:
     """What was acknowledged arrives whole with one score, also in store and backends; the buffer is empty then."""
@@ -79,15 +68,15 @@ def test_each_acknowledged_trace_is_evaluated_although_the_worker_is_killed(tmp_
                 time.sleep(0.5 + drawn.random())
                 os.kill(process.pid, signal.SIGKILL)
         with worker_process(tmp_path, endpoint, **settings) as (process, _):
-            wait_for(lambda: set(_scores(received)), load.acknowledged.issubset)
+            wait_for(lambda: set(scores(received)), load.acknowledged.issubset)
             process.terminate()
             assert process.wait(60) == 0
-    scores = _scores(received)
+    by_trace = scores(received)
     assert len(load.acknowledged) > KILLS * _TRACES
-    assert {len(values) for values in scores.values()} == {1}
+    assert {len(values) for values in by_trace.values()} == {1}
     arrived = [one for each in received.traces.resource_spans for one in each.scope_spans[0].spans]
-    assert len({(one.trace_id, one.span_id) for one in arrived}) == 2 * len(scores)
-    traces = {f"{trace:032x}" for trace in scores}
+    assert len({(one.trace_id, one.span_id) for one in arrived}) == 2 * len(by_trace)
+    traces = {f"{trace:032x}" for trace in by_trace}
     assert len(phoenix.rows) == len(traces)
     assert {row["traceId"] for row in langfuse.rows.values()} == traces
     assert len(langfuse.rows) == len(langfuse.events) == len(traces)
@@ -106,7 +95,7 @@ def test_what_is_not_sent_waits_in_the_buffer(tmp_path: Path) -> None:
             process.terminate()
             assert process.wait(90) == 0
         with worker_process(tmp_path, endpoint, **settings) as (process, _):
-            wait_for(lambda: set(_scores(received)), lambda traces: traces == {1, 2, 3})
+            wait_for(lambda: set(scores(received)), lambda traces: traces == {1, 2, 3})
             process.terminate()
             assert process.wait(30) == 0
         assert (count_rows(buffer, "pieces"), count_rows(buffer, "outcomes")) == (0, 3)
