@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -28,26 +28,10 @@ class Asked:
     body: Any
 
 
-@dataclass
-class Script:
-    """What happens to the next requests instead of an answer: a status, (status, Retry-After), or `RESET`."""
-
-    failures: list[Any] = field(default_factory=list)
-    requests: list[Asked] = field(default_factory=list)
-    """Those that came, the failed ones included."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def next(self, asked: Asked) -> Any:
-        with self.lock:
-            self.requests.append(asked)
-            return self.failures.pop(0) if self.failures else None
-
-
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
-    api: Any
-    script: Script
+    running: Running
 
     def __init__(self, *arguments: Any) -> None:
         self.connections: set[socket.socket] = set()
@@ -71,9 +55,9 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         asked = Asked(self.command, parts.path, parse_qs(parts.query), headers, json.loads(body or b"null"))
-        failure = self.server.script.next(asked)
+        failure = self.server.running.next_failure(asked)
         if failure == RESET:
-            self.server.api.answer(asked)
+            self.server.running.api.answer(asked)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()
@@ -81,7 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         status, retry_after = failure if isinstance(failure, tuple) else (failure, None)
         answer: Any = {"detail": "by script"}
         if status is None:
-            status, answer = self.server.api.answer(asked)
+            status, answer = self.server.running.api.answer(asked)
         content = json.dumps(answer).encode()
         self.send_response(status)
         if retry_after is not None:
@@ -100,12 +84,21 @@ class _Handler(BaseHTTPRequestHandler):
 class Running:
     """A server that can be stopped and started again on the same port, with the state of its `api`."""
 
-    def __init__(self, api: Any, script: Script) -> None:
-        self.script = script
-        self._api = api
+    def __init__(self, api: Any, *failures: Any) -> None:
+        """`failures` happen to the next requests instead of an answer of `api`: a status, (status, Retry-After), or
+        `RESET`."""
+        self.api, self.failures = api, list(failures)
+        self.requests: list[Asked] = []
+        """Those that came, the failed ones included."""
+        self._lock = threading.Lock()
         self._port = 0
         self._server: _Server | None = None
         self.start()
+
+    def next_failure(self, asked: Asked) -> Any:
+        with self._lock:
+            self.requests.append(asked)
+            return self.failures.pop(0) if self.failures else None
 
     @property
     def url(self) -> str:
@@ -113,7 +106,7 @@ class Running:
 
     def start(self) -> None:
         self._server = _Server(("127.0.0.1", self._port), _Handler)
-        self._server.api, self._server.script = self._api, self.script
+        self._server.running = self
         self._port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -132,7 +125,7 @@ class Running:
 @contextmanager
 def serving(api: Any, *failures: Any) -> Iterator[Running]:
     """Serve what `api.answer` gives, a status and a body, while the block runs; the first requests meet failures."""
-    server = Running(api, Script(list(failures)))
+    server = Running(api, *failures)
     try:
         yield server
     finally:

@@ -113,7 +113,7 @@ def test_server_without_batches() -> None:
             delivery.put(annotation(number, name="unloved" if number == 7 else "faithfulness"))
         assert delivery.flush(20)
         assert delivery.stats().lost == {"refused": 1}
-        assert sum(asked.path == INGESTION for asked in server.script.requests) <= 2
+        assert sum(asked.path == INGESTION for asked in server.requests) <= 2
     assert len(api.rows) == 29
 
 

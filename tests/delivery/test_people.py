@@ -56,7 +56,7 @@ def test_verdicts_arrive_in_every_backend(store: Store, monkeypatch: pytest.Monk
         assert [delivery.stats().delivered for delivery in deliveries] == [2, 2, 2]
         with deliver_verdicts(store):
             review(store, 1, "pass")
-        bodies = str([asked.body for server in (phoenix, mlflow, langfuse) for asked in server.script.requests])
+        bodies = str([asked.body for server in (phoenix, mlflow, langfuse) for asked in server.requests])
     assert "The year" not in bodies
     annotations, assessments, scores = (list(api.rows.values()) for api in apis)
     assert {row["span_id"]: (row["annotator_kind"], row["result"]) for row in annotations} == {

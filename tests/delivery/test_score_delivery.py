@@ -101,7 +101,7 @@ def test_texts_are_redacted_and_explanations_stay_by_default() -> None:
             with delivering(server, form=AnnotationForm(Sanitizer(mask_pii), explanations)) as delivery:
                 delivery(Evaluation(Trace(1, 2, "", (), ""), (score,)))
                 assert delivery.flush(20)
-            bodies = str([asked.body for asked in server.script.requests])
+            bodies = str([asked.body for asked in server.requests])
         assert "ada@example.org" not in bodies
         assert ("Her address" in bodies) is explanations
 
@@ -129,7 +129,7 @@ def test_retry_after_is_obeyed() -> None:
     with serving(PhoenixApi(), (429, 300)) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
         assert not delivery.flush(0.5)
-        assert len(server.script.requests) == 1
+        assert len(server.requests) == 1
         assert delivery.stats().waiting == 1
     assert delivery.stats().lost in ({}, {"shutdown": 1})
     assert adds_up(delivery)
@@ -179,7 +179,7 @@ def test_newer_score_wins() -> None:
     api = PhoenixApi(known=set())
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1, value=0.1))
-        while not server.script.requests:
+        while not server.requests:
             delivery.flush(0.01)
         delivery.put(annotation(1, value=0.9))
         api.known = None
@@ -205,7 +205,7 @@ def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyte
                 put(delivery, 2)
                 assert delivery.flush(20)
                 assert delivery.stats().lost == lost
-            assert "key" not in str([(asked.path, asked.params) for asked in server.script.requests])
+            assert "key" not in str([(asked.path, asked.params) for asked in server.requests])
     assert "-key" not in caplog.text
     assert caplog.text.count("further losses") <= 1
 

@@ -19,7 +19,7 @@ from ragtrace.evaluation import run
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink
-from tests.delivery.servers import Asked, Running, Script
+from tests.delivery.servers import Asked, Running
 from tests.grafana import ROOT, simulate
 from tests.ports import free_port
 from tests.waiting import until
@@ -57,7 +57,7 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
     sink = PrometheusSink(app="shop", env="prod", evaluators=[plugins.load("sensitive_data_leakage")])
     metrics = sink.serve(0)
     webhook = Webhook()
-    receiver = Running(webhook, Script())
+    receiver = Running(webhook)
     prometheus, alertmanager = free_port(), free_port()
     shutil.copytree(GRAFANA / "rules", tmp_path / "rules")
     for path in (tmp_path / "rules").glob("*.yml"):
