@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ import pytest
 
 from tests.backends import mlflow, phoenix
 from tests.backends.conversation import QUESTIONS
-from tests.backends.servers import MLFLOW, PHOENIX, Backend, Server, running
+from tests.backends.servers import MLFLOW, PHOENIX, Server, running
 from tests.backends.shown import Span, Trace
 from tests.prepare import SERVERS
+from tests.worker.running import wait_for
 
+BACKENDS = {"phoenix": PHOENIX, "mlflow": MLFLOW}
 ROOT = Path(__file__).resolve().parents[2]
 APP = "backends"
 """The application's name: Phoenix makes a project of it."""
@@ -43,8 +44,16 @@ class Pages:
         return values
 
 
-@contextmanager
-def _server(backend: Backend) -> Iterator[Server]:
+@pytest.fixture(scope="session", params=BACKENDS)
+def name(request: pytest.FixtureRequest) -> str:
+    """A backend."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def server(name: str) -> Iterator[Server]:
+    """Its server with an empty database."""
+    backend = BACKENDS[name]
     program = backend.program
     if program is None:
         pytest.skip(
@@ -56,40 +65,8 @@ def _server(backend: Backend) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def phoenix_server() -> Iterator[Server]:
-    """A Phoenix server with an empty database."""
-    with _server(PHOENIX) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def mlflow_server() -> Iterator[Server]:
-    """An MLflow server with an empty database."""
-    with _server(MLFLOW) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def phoenix_pages(phoenix_server: Server) -> Pages:
-    """The assistant's requests in Phoenix."""
-    return _pages("phoenix", phoenix_server, lambda: phoenix.traces(phoenix_server, APP))
-
-
-@pytest.fixture(scope="session")
-def mlflow_pages(mlflow_server: Server) -> Pages:
-    """The assistant's requests in MLflow."""
-    return _pages("mlflow", mlflow_server, lambda: mlflow.traces(mlflow_server))
-
-
-@pytest.fixture(scope="session", params=["phoenix", "mlflow"])
-def pages(request: pytest.FixtureRequest) -> Pages:
-    """The assistant's requests in each backend."""
-    value: Pages = request.getfixturevalue(f"{request.param}_pages")
-    return value
-
-
-def _pages(name: str, server: Server, read: Callable[[], list[Trace]]) -> Pages:
-    """Run the assistant once, and wait until the backend shows all of its requests."""
+def pages(name: str, server: Server) -> Pages:
+    """What it shows of the assistant's requests: the assistant runs once, and all of its requests arrive."""
     headers = ",".join(f"{key}={value}" for key, value in server.headers.items())
     environment = {
         **os.environ, "RECEIVER": server.url, "APP": APP, "OTEL_EXPORTER_OTLP_HEADERS": headers,
@@ -102,5 +79,6 @@ def _pages(name: str, server: Server, read: Callable[[], list[Trace]]) -> Pages:
     def complete(traces: list[Trace]) -> bool:
         return {trace.question for trace in traces} >= set(QUESTIONS.values())
 
-    by_question = {trace.question: trace for trace in server.wait_for(read, complete)}
+    traces = wait_for(lambda: phoenix.traces(server, APP) if name == "phoenix" else mlflow.traces(server), complete)
+    by_question = {trace.question: trace for trace in traces}
     return Pages(name, {name: by_question[question] for name, question in QUESTIONS.items()})

@@ -21,6 +21,7 @@ from typing import Any
 
 from tests.ports import free_port
 from tests.prepare import SERVERS
+from tests.row_files import table
 
 START = 180.0
 """Seconds within which a server is up, on the slowest machine: the first start creates its tables."""
@@ -52,29 +53,7 @@ class Backend:
         return path if path.exists() else None
 
 
-PHOENIX = Backend(
-    name="phoenix",
-    variable="COMPAT_PHOENIX",
-    arguments=("serve",),
-    environment={
-        "PHOENIX_HOST": "127.0.0.1", "PHOENIX_PORT": "{port}", "PHOENIX_GRPC_PORT": "{other_port}",
-        "PHOENIX_WORKING_DIR": "{folder}", "PHOENIX_TELEMETRY_ENABLED": "false",
-        "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false", "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
-        "PHOENIX_AGENTS_DISABLE_BASH": "true", "PHOENIX_AGENTS_DISABLE_WEB_ACCESS": "true",
-    },
-    health="/healthz",
-)  # fmt: skip
-MLFLOW = Backend(
-    name="mlflow",
-    variable="COMPAT_MLFLOW",
-    arguments=(
-        *("server", "--host", "127.0.0.1", "--port", "{port}", "--workers", "1"),
-        *("--backend-store-uri", "sqlite:///{folder}/mlflow.db", "--artifacts-destination", "{folder}/artifacts"),
-    ),
-    environment={"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"},
-    health="/health",
-    headers={"x-mlflow-experiment-id": "0"},
-)
+PHOENIX, MLFLOW = (Backend(**each) for each in table(__file__, "servers"))
 
 
 @dataclass(frozen=True)
@@ -103,15 +82,6 @@ class Server:
                 return json.loads(response.read() or b"null")
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{request.full_url} answered {error.code}: {error.read()[:2000]!r}") from error
-
-    @staticmethod
-    def wait_for(read: Callable[[], Any], complete: Callable[[Any], bool]) -> Any:
-        """Return what `read` returns as soon as it is complete: servers show later what they accepted."""
-        deadline = time.monotonic() + ARRIVAL
-        while not complete(value := read()):
-            assert time.monotonic() < deadline, f"not complete: {value!r}"[:5000]
-            time.sleep(0.5)
-        return value
 
 
 @contextmanager

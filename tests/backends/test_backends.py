@@ -152,14 +152,17 @@ def test_scores_are_attributes_of_the_root(pages: Pages) -> None:
     assert attributes["gen_ai.evaluation.names_its_years.label"] == "pass"
 
 
-def test_phoenix_lists_sessions(phoenix_server: Server, phoenix_pages: Pages) -> None:
+@pytest.mark.parametrize("name", ["phoenix"], indirect=True)
+@pytest.mark.usefixtures("pages")
+def test_phoenix_lists_sessions(server: Server) -> None:
     """Phoenix's list of sessions has the turns, the first question, the last answer and the cost of each."""
-    sessions = phoenix.sessions(phoenix_server, APP)
+    sessions = phoenix.sessions(server, APP)
     assert set(sessions) == set(SESSIONS.values())
     assert sessions["s-chat"] == (2, QUESTIONS["chat"], YES, pytest.approx(2 * PRICE))
 
 
-def test_phoenix_shows_the_tools_of_a_model(phoenix_pages: Pages) -> None:
+@pytest.mark.parametrize("name", ["phoenix"], indirect=True)
+def test_phoenix_shows_the_tools_of_a_model(pages: Pages) -> None:
     """Phoenix shows which tools a model could call. MLflow has them among the attributes only."""
-    first, *_ = phoenix_pages.traces["agent"].root.below(CHAT)
+    first, *_ = pages.traces["agent"].root.below(CHAT)
     assert sorted(first.tools) == ["order_status", "search_manual"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import threading
-import time
-from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -24,6 +27,8 @@ from tests.backends import mlflow, phoenix
 from tests.backends.conftest import APP, Pages
 from tests.backends.conversation import QUESTIONS
 from tests.backends.servers import Server
+from tests.waiting import until
+from tests.worker.running import request_of, running, wait_for
 
 pytestmark = pytest.mark.timeout(600)
 SCORED = set(QUESTIONS) - {"failure"}
@@ -31,6 +36,10 @@ SCORED = set(QUESTIONS) - {"failure"}
 SCORES = int(os.environ.get("RAGTRACE_SCORES", "1000"))
 """Scores for a server that is restarted. The promise for Phoenix is ten thousand: RAGTRACE_SCORES=10000."""
 EVALUATORS = 50
+TOOLS: dict[str, tuple[Callable[[str], Backend], Any]] = {
+    "phoenix": (PhoenixAnnotations, span_annotations), "mlflow": (MlflowAssessments, trace_assessments),
+}  # fmt: skip
+"""How each backend is written and read."""
 
 
 def send_spans(server: Server, project: str, count: int) -> list[tuple[str, str]]:
@@ -46,105 +55,92 @@ def send_spans(server: Server, project: str, count: int) -> list[tuple[str, str]
     return [(f"{each.trace_id:032x}", f"{each.span_id:016x}") for each in contexts]
 
 
-def deliver(backend: Backend, spans: list[tuple[str, str]], evaluators: int, server: Server) -> ScoreDelivery:
-    """Deliver so many scores of each span, and restart the server in the middle."""
-    delivery = ScoreDelivery(backend)
-    for number in range(evaluators):
+def scores(name: str, server: Server, project: str, spans: Iterable[tuple[str, str]]) -> list[tuple[Any, ...]]:
+    """Span, name, value, label and kind of each score that a backend has of these traces and spans."""
+    if name == "phoenix":
+        rows = [row | row["result"] for _, span in spans for row in phoenix.annotations(server, project, [span])]
+        return sorted((r["span_id"], r["name"], r["score"], r.get("label"), r["annotator_kind"]) for r in rows)
+    rows = [row | row["metadata"] for trace, _ in spans for row in mlflow.assessments(server, trace)]
+    return sorted(
+        (r["span_id"], r["assessment_name"], r["feedback"]["value"], r.get("label"), r["source"]["source_type"])
+        for r in rows
+    )
+
+
+def test_scores_are_beside_their_requests(name: str, server: Server, pages: Pages) -> None:
+    """Each score is at its request's root span or trace, with value, label and kind of annotator."""
+    roots = {trace.root.id: question for question, trace in pages.traces.items()}
+    rows = scores(name, server, APP, [(trace.id, trace.root.id) for trace in pages.traces.values()])
+    assert sorted(roots[span] for span, *_ in rows) == sorted(SCORED)
+    for _, check, value, label, kind in rows:
+        assert (check, label, kind) == ("names_its_years", "pass" if value == 1.0 else "fail", "CODE")
+
+
+def test_a_restart_loses_and_doubles_no_score(name: str, server: Server) -> None:
+    """Scores for a server that is restarted in the middle: all are there, each once."""
+    spans = send_spans(server, "restart", SCORES // EVALUATORS)
+    delivery = ScoreDelivery(TOOLS[name][0](server.url))
+    checks = [(f"check_{number}", number / EVALUATORS) for number in range(EVALUATORS)]
+    for check, value in checks:
         for trace, span in spans:
-            assert delivery.put(Annotation(trace, span, f"check_{number}", "1", "CODE", number / evaluators, "pass"))
-    half = len(spans) * evaluators // 2
-    while delivery.stats().delivered < half:
-        time.sleep(0.01)
+            assert delivery.put(Annotation(trace, span, check, "1", "CODE", value, "pass"))
+    until(lambda: delivery.stats().delivered >= SCORES // 2, 400)
     operator = threading.Thread(target=server.restart)
     operator.start()
     assert delivery.flush(400)
     operator.join()
     assert delivery.close()
-    return delivery
+    stats = delivery.stats()
+    assert (stats.delivered, stats.lost, stats.failures > 0) == (SCORES, {}, True)
+    assert scores(name, server, "restart", spans) == sorted(
+        (span, *check, "pass", "CODE") for _, span in spans for check in checks
+    )
 
 
-def deliver_all(backend: Backend, trace: str, span: str) -> None:
-    """Deliver a score, and twice the verdict of a person."""
-    delivery = ScoreDelivery(backend)
-    for kind, version, value in (("CODE", "1", 0.5), ("HUMAN", "reviewer-1", 0.0), ("HUMAN", "reviewer-1", 1.0)):
-        label = "pass" if value else "fail"
-        delivery.put(Annotation(trace, span, "faithfulness", version, kind, value, label, None, {"source": "ragtrace"}))
+def test_labels_of_people_are_read(name: str, server: Server) -> None:
+    """What a person says is read with its value and comment; scores and verdicts of ragtrace's own are not."""
+    ((trace, span),) = send_spans(server, "labels", 1)
+    delivery = ScoreDelivery(TOOLS[name][0](server.url))
+    for kind, version, score in (("CODE", "1", 0.5), ("HUMAN", "reviewer-1", 0.0), ("HUMAN", "reviewer-1", 1.0)):
+        label, own = "pass" if score else "fail", {"source": "ragtrace"}
+        delivery.put(Annotation(trace, span, "faithfulness", version, kind, score, label, None, own))
         assert delivery.flush(100)
     assert delivery.close()
-
-
-def test_scores_are_annotations_in_phoenix(phoenix_server: Server, phoenix_pages: Pages) -> None:
-    """Phoenix has each score as an annotation of its request's root span, with label, score and kind of annotator."""
-    roots = {trace.root.id: name for name, trace in phoenix_pages.traces.items()}
-    rows = phoenix.annotations(phoenix_server, APP, list(roots))
-    assert {roots[row["span_id"]] for row in rows} == SCORED
-    for row in rows:
-        assert (row["name"], row["annotator_kind"]) == ("names_its_years", "CODE")
-        assert row["result"]["label"] == ("pass" if row["result"]["score"] == 1.0 else "fail")
-    assert len(rows) == len(SCORED)
-
-
-def test_scores_are_assessments_in_mlflow(mlflow_server: Server, mlflow_pages: Pages) -> None:
-    """MLflow has each score as an assessment of its request's trace, with value, source and label."""
-    for name, trace in mlflow_pages.traces.items():
-        rows = mlflow.assessments(mlflow_server, trace.id)
-        assert len(rows) == (name in SCORED)
-        for row in rows:
-            assert (row["assessment_name"], row["source"]["source_type"]) == ("names_its_years", "CODE")
-            assert row["metadata"]["label"] == ("pass" if row["feedback"]["value"] == 1.0 else "fail")
-            assert row["metadata"]["span_id"] == trace.root.id
-
-
-def test_mlflow_restart_loses_and_doubles_no_score(mlflow_server: Server) -> None:
-    """Scores for an MLflow server that is restarted in the middle: all are there, each once."""
-    spans = send_spans(mlflow_server, "restart", SCORES // EVALUATORS)
-    stats = deliver(MlflowAssessments(mlflow_server.url), spans, EVALUATORS, mlflow_server).stats()
-    assert (stats.delivered, stats.lost) == (SCORES, {})
-    assert stats.failures
-    for trace, _ in spans:
-        names = [row["assessment_name"] for row in mlflow.assessments(mlflow_server, trace)]
-        assert sorted(names) == sorted(f"check_{number}" for number in range(EVALUATORS))
-
-
-def test_phoenix_restart_loses_and_doubles_no_score(phoenix_server: Server) -> None:
-    """Scores for a Phoenix server that is restarted in the middle: all are there, each once."""
-    spans = send_spans(phoenix_server, "restart", SCORES // EVALUATORS)
-    stats = deliver(PhoenixAnnotations(phoenix_server.url), spans, EVALUATORS, phoenix_server).stats()
-    assert (stats.delivered, stats.lost) == (SCORES, {})
-    assert stats.failures
-    counts: Counter[tuple[str, str]] = Counter()
-    for i in range(0, len(spans), 20):
-        rows = phoenix.annotations(phoenix_server, "restart", [span for _, span in spans[i : i + 20]])
-        counts.update((row["span_id"], row["name"]) for row in rows)
-    assert len(counts) == SCORES
-    assert set(counts.values()) == {1}
-
-
-def test_labels_of_people_in_phoenix_are_read(phoenix_server: Server) -> None:
-    """What a person says of a span is read with label and comment; scores and verdicts of ragtrace's own are not."""
-    ((trace, span),) = send_spans(phoenix_server, "labels", 1)
-    deliver_all(PhoenixAnnotations(phoenix_server.url), trace, span)
-    verdict = {"label": "fail", "explanation": "The year is wrong."}
-    row = {"span_id": span, "name": "faithfulness", "annotator_kind": "HUMAN", "identifier": "ada", "result": verdict}
-    phoenix_server.post("/v1/span_annotations?sync=true", {"data": [row]})
-    client = span_annotations.make_client(phoenix_server.url)
+    value: Any = "fail"
+    if name == "phoenix":
+        verdict = {"label": value, "explanation": "The year is wrong."}
+        person = {"name": "faithfulness", "annotator_kind": "HUMAN", "identifier": "ada"}
+        server.post("/v1/span_annotations?sync=true", {"data": [{"span_id": span, "result": verdict, **person}]})
+    else:
+        value, moment = False, "2026-01-01T00:00:00.000Z"
+        row = {
+            "assessment_name": "faithfulness", "source": {"source_type": "HUMAN", "source_id": "ada"},
+            "create_time": moment, "last_update_time": moment, "feedback": {"value": value},
+            "rationale": "The year is wrong.",
+        }  # fmt: skip
+        server.post(f"/api/3.0/mlflow/traces/tr-{trace}/assessments", {"assessment": row})
     requests = [StoredRequest("0" * 31 + "1", "0" * 15 + "1"), StoredRequest(trace, span)]
-    (label,) = span_annotations.read_labels(client, requests)
-    assert label == PersonLabel(trace, "faithfulness", "fail", "phoenix:ada", "The year is wrong.")
+    tool = TOOLS[name][1]
+    (label,) = tool.read_labels(tool.make_client(server.url), requests)
+    assert label == PersonLabel(trace, "faithfulness", value, f"{name}:ada", "The year is wrong.")
 
 
-def test_labels_of_people_in_mlflow_are_read(mlflow_server: Server) -> None:
-    """What a person says of a trace is read with value and comment; scores and verdicts of ragtrace's own are not."""
-    ((trace, span),) = send_spans(mlflow_server, "labels", 1)
-    deliver_all(MlflowAssessments(mlflow_server.url), trace, span)
-    moment = "2026-01-01T00:00:00.000Z"
-    row = {
-        "assessment_name": "faithfulness", "source": {"source_type": "HUMAN", "source_id": "ada"},
-        "create_time": moment, "last_update_time": moment, "feedback": {"value": False},
-        "rationale": "The year is wrong.",
-    }  # fmt: skip
-    mlflow_server.post(f"/api/3.0/mlflow/traces/tr-{trace}/assessments", {"assessment": row})
-    client = trace_assessments.make_client(mlflow_server.url)
-    requests = [StoredRequest("0" * 31 + "1", "0" * 15 + "1"), StoredRequest(trace, span)]
-    (label,) = trace_assessments.read_labels(client, requests)
-    assert label == PersonLabel(trace, "faithfulness", False, "mlflow:ada", "The year is wrong.")
+def test_scores_of_a_worker_are_there_once(
+    name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores of requests that passed a worker are there once, although the worker after a crash delivers them again."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", ",".join("=".join(header) for header in server.headers.items()))
+    first = secrets.randbits(48)
+    traces = range(first, first + 20)
+    (tmp_path / "first").mkdir()
+    for folder in ("first", "second"):
+        own = {"buffer": str(tmp_path / folder / "buffer.db")}
+        with running(own, behind=server.url, **{f"{name}_url": server.url}) as run:
+            if folder == "first":
+                assert run.post(request_of(*traces).SerializeToString())[0] == 200
+                run.wait(lambda stats: stats.sent == 40)
+                shutil.copytree(tmp_path / "first", tmp_path / "second")
+            delivery = run.worker.runtime.deliveries
+            wait_for(lambda delivery=delivery: delivery[name].delivered, lambda count: count == 20, 120.0)
+    spans = [(f"{trace:032x}", f"{10 * trace + 1:016x}") for trace in traces]
+    assert scores(name, server, "default", spans) == sorted((span, "kept", 1.0, None, "CODE") for _, span in spans)

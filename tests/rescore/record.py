@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.backends.servers import MLFLOW, PHOENIX, Backend, Server, running
 from tests.spans.golden_spans import golden_spans
 from tests.spans.otlp_messages import message_of
+from tests.worker.running import wait_for
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = ("chain", "agent")
@@ -71,7 +72,7 @@ def _export(backend: Backend, script: str) -> None:
         spans = sum(_send(server, case) for case in CASES)
         command = [str(program.with_name("python")), "-c", script, server.url, str(GOLDEN), str(spans)]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "OTEL_"))}
-        Server.wait_for(lambda: subprocess.run(command, env=inherited, check=False).returncode, lambda code: code == 0)
+        wait_for(lambda: subprocess.run(command, env=inherited, check=False).returncode, lambda code: code == 0)
 
 
 def _send(server: Server, case: str) -> int:
