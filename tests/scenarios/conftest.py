@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.conftest import Recorded
+from tests.conftest import traced_langchain as langchain  # noqa: F401 a fixture
 from tests.langchain.conftest import handler  # noqa: F401 a fixture
-from tests.llama_index.conftest import _open_databases, instrumented  # noqa: F401 fixtures
-
-
-@pytest.fixture
-def langchain(traced_langchain: Recorded) -> Recorded:
-    return traced_langchain
-
-
-@pytest.fixture
-def llama_index(instrumented: Recorded) -> Recorded:  # noqa: F811 a fixture
-    return instrumented
+from tests.llama_index.conftest import _open_databases  # noqa: F401 a fixture
+from tests.llama_index.conftest import instrumented as llama_index  # noqa: F401 a fixture
