@@ -59,7 +59,7 @@ def test_a_thread_is_started_outside_of_the_lock(make: Make, monkeypatch: pytest
 
     monkeypatch.setattr(threading.Thread, "start", started)
     assert queue.put(1) is None
-    assert queue.flush(30)
+    assert queue.flush(60)
     assert queue.stats().done == 2
 
 
@@ -72,7 +72,7 @@ def test_a_caller_takes_what_waits(make: Make) -> None:
     assert queue.take() == [0, 1, 2]
     assert (queue.stats().done, queue.stats().waiting, queue.stats().waiting_bytes) == (3, 0, 0)
     queue.put(3)
-    assert queue.flush(30)
+    assert queue.flush(60)
     assert batches == [[3]]
 
 
@@ -105,7 +105,7 @@ def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one(make: Make)
     queue = make(work, FULL_BATCHES)
     for i in range(6):
         queue.put(i)
-    assert full.wait(10)
+    assert full.wait(60)
     assert batches == [[0, 1, 2, 3]]
     assert queue.flush()
     assert batches == [[0, 1, 2, 3], [4, 5]]
@@ -116,7 +116,7 @@ def test_an_item_waits_for_company_no_longer_than_the_wait(make: Make) -> None:
     done = threading.Event()
     queue = make(lambda batch: done.set(), Bounds(batch=100, wait=0.01))
     queue.put(1)
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 def test_several_workers_share_the_items(make: Make) -> None:
@@ -137,7 +137,7 @@ def test_several_workers_share_the_items(make: Make) -> None:
     queue = make(work, Bounds(workers=2), session=session)
     queue.put(1)
     queue.put(2)
-    assert queue.flush(30)
+    assert queue.flush(60)
     assert queue.stats().failures == 0
     queue.close()
     assert sessions == ["entered", "entered", "left", "left"]
@@ -157,7 +157,7 @@ def test_the_work_is_called_again_when_it_is_due(make: Make) -> None:
 
     queue = make(work)
     queue.put(1)
-    assert second.wait(10)
+    assert second.wait(60)
     assert batches == [[1], []]
     queue.wake()  # somebody may ask for a call, too; flush waits for it
     assert queue.flush()
@@ -176,7 +176,7 @@ def test_a_delayed_item_comes_later_and_closing_ends_its_delay(make: Make) -> No
     queue = make(work)
     queue.put("in an hour", delay=3_600)
     queue.put("now")
-    assert done.wait(10)  # without a flush
+    assert done.wait(60)  # without a flush
     queue.put("soon", delay=0.02)
     assert not queue.flush(0.5)
     assert items == ["now", "soon"]
@@ -193,7 +193,7 @@ def test_a_full_queue_refuses_and_never_blocks(make: Make, bounds: Bounds, loss:
     work = Blocked()
     queue = make(work, bounds)
     queue.put(0, size=10)
-    assert work.started.wait(10)
+    assert work.started.wait(60)
     assert [queue.put(i, size=10) for i in range(1, 6)] == [None, None, None, loss, loss]
     stats = queue.stats()
     assert (stats.total, stats.waiting, stats.waiting_bytes, stats.running) == (6, 3, 30, 1)
@@ -218,7 +218,7 @@ def test_a_full_queue_may_lose_its_oldest_item(make: Make) -> None:
     work = Blocked()
     queue = make(work, Bounds(items=2, drop_oldest=True))
     queue.put(0)
-    assert work.started.wait(10)
+    assert work.started.wait(60)
     assert [queue.put(i) for i in range(1, 5)] == [None, None, "queue_full", "queue_full"]
     work.release.set()
     assert queue.flush()
@@ -296,7 +296,7 @@ def test_a_batch_may_be_settled_in_parts(make: Make) -> None:
     stats = queue.stats()
     assert (stats.done, stats.running, stats.dropped) == (1, 1, {"shutdown": 2})
     release.set()
-    assert queue.flush(30)
+    assert queue.flush(60)
     stats = queue.stats()
     assert (stats.done, stats.running, stats.dropped) == (1, 0, {"shutdown": 2, "internal": 1})
     queue.settle(5, "shutdown", thread=threads[0])  # nothing runs there
@@ -330,7 +330,7 @@ def test_close_returns_what_there_was_no_time_for_and_can_be_called_again(make: 
     queue = make(work)
     for i in range(3):
         queue.put(i)
-    assert work.started.wait(10)
+    assert work.started.wait(60)
     assert queue.close(0.01) == [1, 2]
     assert queue.put(3) == "shutdown"
     assert queue.close(0.01) == []
@@ -352,7 +352,7 @@ def test_a_pause_between_two_tries_ends_with_close(make: Make) -> None:
 
     queue = make(work)
     queue.put(1)
-    assert started.wait(10)
+    assert started.wait(60)
     assert queue.close() == []
     assert tries == [True]
 
@@ -387,7 +387,7 @@ def test_a_forked_child_starts_empty_and_works(make: Make) -> None:
     queue = make(work)
     for i in range(3):
         queue.put(i)
-    assert work.started.wait(10)
+    assert work.started.wait(60)
 
     def child() -> bool:
         work.release.set()
@@ -416,7 +416,7 @@ def test_a_lock_that_another_thread_held_at_the_fork_is_free_in_the_child(make: 
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert holding.wait(10)
+    assert holding.wait(60)
     try:
         in_fork(lambda: queue.put(1) is None and queue.flush(30))
     finally:
@@ -440,7 +440,7 @@ def test_a_fork_inside_the_work_leaves_the_parents_items_alone(make: Make) -> No
     queue = make(work)
     queue.put(1)
     queue.put(2)
-    assert queue.flush(30)
+    assert queue.flush(60)
     assert codes == [0, 0]
     assert queue.stats().done == 2
 

@@ -191,7 +191,7 @@ def test_the_new_version_is_in_the_metrics(path: Path) -> None:
     )  # fmt: skip
 
     def info() -> str:
-        with urllib.request.urlopen(str(runtime.metrics_url), timeout=5) as answer:
+        with urllib.request.urlopen(str(runtime.metrics_url), timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return next(line for line in lines if line.startswith("ragtrace_evaluator_info"))
 

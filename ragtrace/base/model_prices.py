@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import json
 from collections.abc import Mapping, Sequence
-from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +34,8 @@ class ModelUsage(NamedTuple):
     def plus(self, other: ModelUsage) -> ModelUsage:
         """The usage of both."""
         cost = None if self.cost is None or other.cost is None else self.cost + other.cost
-        return ModelUsage(*map(add, self[:4], other[:4]), cost)
+        read, write = self.cache_read + other.cache_read, self.cache_write + other.cache_write
+        return ModelUsage(self.input + other.input, self.output + other.output, read, write, cost)
 
 
 _prices: Mapping[str, Price] = {}

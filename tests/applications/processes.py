@@ -46,7 +46,7 @@ class Application:
 
     def counts(self) -> dict[str, float]:
         """What the metrics count: requests by status, and scores of the evaluator; only what is not zero."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=60) as response:
             families = parse(response.read().decode())
             samples = [sample for family in families for sample in family.samples]
         counts: dict[str, float] = {}

@@ -126,7 +126,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START
     while True:
-        with suppress(OSError), urllib.request.urlopen(url, timeout=5):
+        with suppress(OSError), urllib.request.urlopen(url, timeout=60):
             return
         assert process.poll() is None, log.read_text()[-5000:]
         assert time.monotonic() < deadline, log.read_text()[-5000:]

@@ -269,12 +269,12 @@ def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureF
     path = tmp_path / "logs.db"
     with closing(StoreSink(str(path))) as sink:
         sink(made(1))
-        assert sink.flush(20)
+        assert sink.flush(60)
         for file in tmp_path.glob("logs.db*"):
             file.unlink()
         for n in (2, 3):
             sink(made(n))
-            assert sink.flush(20)
+            assert sink.flush(60)
     with closing(open_store(str(path))) as store:
         assert {row.trace_id for row in find(store, Filter()).rows} == {f"{n + 1:032x}" for n in (2, 3)}
     assert sum("deleted or replaced" in text for text in caplog.messages) == 1
@@ -286,10 +286,10 @@ def test_a_store_that_was_upgraded_meanwhile_is_not_written(tmp_path: Path) -> N
     path = tmp_path / "logs.db"
     with closing(StoreSink(str(path))) as sink:
         sink(made(1))
-        assert sink.flush(20)
+        assert sink.flush(60)
         _set_version(path, "9999")
         sink(made(2))
-        assert sink.flush(20)
+        assert sink.flush(60)
         assert (sink.written, sink.spilled, sink.lost) == (1, 1, 0)
     _set_version(path, HEAD)
     _stored_by_the_next(str(path), made(3))

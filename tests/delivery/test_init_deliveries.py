@@ -38,9 +38,9 @@ def test_scores_and_late_scores_arrive() -> None:
     with serving(api) as server:
         runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
         trace_id = ask()
-        assert ragtrace.flush(timeout=30)
+        assert ragtrace.flush(timeout=60)
         ragtrace.score(trace_id, "solved", True)
-        assert ragtrace.flush(timeout=30)
+        assert ragtrace.flush(timeout=60)
         metrics = urllib.request.urlopen(str(runtime.metrics_url)).read().decode()
         stats = runtime.deliveries["phoenix"]
     assert sorted(name for _, name, _ in api.rows) == ["half", "solved"]
@@ -58,6 +58,6 @@ def test_flush_says_that_scores_are_lost() -> None:
         runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
         ask()
         assert not ragtrace.flush(timeout=30)
-        assert ragtrace.flush(timeout=30)
+        assert ragtrace.flush(timeout=60)
         metrics = urllib.request.urlopen(str(runtime.metrics_url)).read().decode()
     assert 'reason="unauthorized",sink="phoenix"} 1.0' in metrics

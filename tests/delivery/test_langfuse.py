@@ -38,7 +38,7 @@ def sent(api: LangfuseApi, *annotations: Annotation) -> list[dict[str, Any]]:
     with serving(api) as server, delivering(server) as delivery:
         for one in annotations:
             delivery.put(one)
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {}
     return list(api.rows.values())
 
@@ -79,7 +79,7 @@ def test_part_of_a_batch_fails() -> None:
     with serving(api) as server, delivering(server) as delivery:
         for name in ("bad", "fine", "busy", "broken", "refused", "foreign"):
             delivery.put(annotation(1, name=name))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"refused": 1, "unauthorized": 1, "server_error": 1}
         assert adds_up(delivery)
     assert sorted(row["name"] for row in api.rows.values()) == ["broken", "busy", "fine"]
@@ -91,7 +91,7 @@ def test_failures_are_tried_again() -> None:
     with serving(api, None, RESET, (429, 0.01), 500, RESET) as server, delivering(server) as delivery:
         for number in range(1, 31):
             delivery.put(annotation(number))
-            assert delivery.flush(20)
+            assert delivery.flush(60)
         assert (delivery.stats().delivered, delivery.stats().lost) == (30, {})
     assert len(api.rows) == len(api.events) == 30
 
@@ -111,7 +111,7 @@ def test_server_without_batches() -> None:
     with serving(api, None, None, None, RESET, 503) as server, delivering(server) as delivery:
         for number in range(1, 31):
             delivery.put(annotation(number, name="unloved" if number == 7 else "faithfulness"))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"refused": 1}
         assert sum(asked.path == INGESTION for asked in server.requests) <= 2
     assert len(api.rows) == 29
@@ -122,7 +122,7 @@ def test_keys_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-wrong")
     with serving(LangfuseApi()) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"unauthorized": 1}
     monkeypatch.delenv("LANGFUSE_SECRET_KEY")
     with pytest.raises(SettingError, match="LANGFUSE_SECRET_KEY"):

@@ -26,7 +26,7 @@ def test_scores_become_assessments() -> None:
         delivery.put(annotation(1, explanation="because", created=1e9, metadata={"source": "ragtrace", "p": 0.5}))
         delivery.put(annotation(1, name="judge", kind="LLM", label=None))
         delivery.put(annotation(1, version="reviewer-2", kind="HUMAN"))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
     score, judge, person = api.rows.values()
     assert score == {
         "assessment_id": score["assessment_id"], "assessment_name": "faithfulness", "trace_id": f"tr-{1:032x}",
@@ -45,7 +45,7 @@ def test_second_score_changes_the_first() -> None:
     with serving(api) as server, delivering(server) as delivery:
         for value in (0.1, 0.9):
             delivery.put(annotation(1, value=value, label="pass" if value > 0.5 else "fail"))
-            assert delivery.flush(20)
+            assert delivery.flush(60)
     (row,) = api.rows.values()
     assert (row["feedback"]["value"], row["metadata"]["label"]) == (0.9, "pass")
 
@@ -55,7 +55,7 @@ def test_failures_are_tried_again() -> None:
     api = MlflowApi()
     with serving(api, RESET, (429, 0.01), 500, None, None, RESET, 503) as server, delivering(server) as delivery:
         put(delivery, 20)
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert len(api.rows) == delivery.stats().delivered == 20
         assert adds_up(delivery)
 
@@ -71,7 +71,7 @@ def test_trace_that_arrives_after_its_scores() -> None:
             delivery.flush(0.02)
         assert api.known is not None
         api.known.add(f"{2:032x}")
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"refused": 1, "span_missing": 3}
     assert len(api.rows) == 5
 
@@ -80,7 +80,7 @@ def test_wrong_address_is_no_missing_trace() -> None:
     """A server that has no such API loses the scores at once, counted, instead of waiting for a trace."""
     with serving(MlflowApi(), *[404] * 4) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"refused": 1}
 
 
@@ -98,7 +98,7 @@ def test_credentials_of_the_environment(
     api.authorization = authorization
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
     assert len(api.rows) == 1
 
 
@@ -108,7 +108,7 @@ def test_labels_of_people_are_read() -> None:
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
         delivery.put(annotation(1, kind="HUMAN", version="reviewer-1", metadata={"source": "ragtrace"}))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         source = {"source_type": "HUMAN", "source_id": "ada"}
         said = {"assessment_name": "faithfulness", "feedback": {"value": False}, "rationale": "no"}
         api.rows["a-x"] = {"trace_id": f"tr-{1:032x}", "source": source, **said}

@@ -78,7 +78,7 @@ def test_scores_become_annotations() -> None:
         delivery(Evaluation(Trace(1, 2, "", (), ""), scores))
         delivery(Evaluation(Trace(7, 0, "", (), ""), (Score("late", 1.0),), is_late=True))  # of another process
         delivery(Evaluation(Trace(1, 2, "", (), "", facts=Facts(unrecorded=True)), (Score("unrecorded", 0.5),)))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert (delivery.stats().unrecorded, delivery.stats().accepted) == (1, 4)
     rows = {row["name"]: row for row in api.rows.values()}
     assert set(rows) == {"faithfulness", "g_eval", "thumbs", "late"}
@@ -100,7 +100,7 @@ def test_texts_are_redacted_and_explanations_stay_by_default() -> None:
         with serving(api) as server:
             with delivering(server, form=AnnotationForm(Sanitizer(mask_pii), explanations)) as delivery:
                 delivery(Evaluation(Trace(1, 2, "", (), ""), (score,)))
-                assert delivery.flush(20)
+                assert delivery.flush(60)
             bodies = str([asked.body for asked in server.requests])
         assert "ada@example.org" not in bodies
         assert ("Her address" in bodies) is explanations
@@ -111,7 +111,7 @@ def test_failures_are_tried_again() -> None:
     api = PhoenixApi()
     with serving(api, (429, 0.05), 500, RESET, 503, RESET) as server, delivering(server) as delivery:
         put(delivery, 30)
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert len(api.rows) == delivery.stats().delivered == 30
         assert delivery.stats().failures == 5
         server.stop()
@@ -145,7 +145,7 @@ def test_span_that_arrives_after_its_score() -> None:
         assert delivery.stats().waiting == 2
         assert api.known is not None
         api.known.update({f"{number:016x}" for number in (10, 11)})
-        assert delivery.flush(20)
+        assert delivery.flush(60)
     assert len(api.rows) == delivery.stats().delivered == 11
 
 
@@ -155,7 +155,7 @@ def test_refused_score_is_lost_alone() -> None:
     with serving(api) as server, delivering(server) as delivery:
         for number in range(1, 51):
             delivery.put(annotation(number, name="unloved" if number == 33 else "faithfulness"))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"refused": 1}
     assert len(api.rows) == 49
 
@@ -166,11 +166,11 @@ def test_score_that_breaks_the_server_is_lost_alone() -> None:
     limits = replace(QUICK, server_errors=2)
     with serving(api, *[500] * 2) as server, delivering(server, limits) as delivery:
         put(delivery, 20)
-        assert delivery.flush(20)
+        assert delivery.flush(60)
     assert len(api.rows) == 20
     with serving(api, *[500] * 9) as server, delivering(server, limits) as delivery:
         delivery.put(annotation(1))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().lost == {"server_error": 1}
 
 
@@ -183,7 +183,7 @@ def test_newer_score_wins() -> None:
             delivery.flush(0.01)
         delivery.put(annotation(1, value=0.9))
         api.known = None
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert adds_up(delivery)
     (row,) = api.rows.values()
     assert row["result"]["score"] == 0.9
@@ -203,7 +203,7 @@ def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyte
             patch.setenv(variable, value)
             with delivering(server) as delivery:
                 put(delivery, 2)
-                assert delivery.flush(20)
+                assert delivery.flush(60)
                 assert delivery.stats().lost == lost
             assert "key" not in str([(asked.path, asked.params) for asked in server.requests])
     assert "-key" not in caplog.text
@@ -264,7 +264,7 @@ def test_forked_child_delivers_its_own() -> None:
     api = PhoenixApi()
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         delivery.put(annotation(2))
 
         def deliver() -> bool:
@@ -272,7 +272,7 @@ def test_forked_child_delivers_its_own() -> None:
             return delivery.flush(20) and delivery.stats().accepted == delivery.stats().delivered == 1
 
         in_fork(deliver)
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         assert delivery.stats().delivered == 2
     assert len(api.rows) == 3
 
@@ -301,7 +301,7 @@ def test_an_annotation_that_is_lost_replaces_none() -> None:
             assert delivery.put(annotation(1, value=1.0))
             assert delivery.put(annotation(2))
             assert not delivery.put(annotation(1, value=0.0))
-        assert delivery.flush(20)
+        assert delivery.flush(60)
         stats = delivery.stats()
     assert (stats.delivered, stats.replaced, stats.lost) == (2, 0, {"queue_full": 1})
 

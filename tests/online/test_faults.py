@@ -173,9 +173,9 @@ def test_an_exception_that_would_end_a_thread_costs_one_score(
     pipeline = make([check], capture, limits=Limits())
     for n in range(10):
         pipeline.submit(make_trace(answer="bad" if n == 4 else "good", trace_id=n + 1))
-    assert pipeline.flush(30)
+    assert pipeline.flush(60)
     pipeline.submit(make_trace(trace_id=11))
-    assert pipeline.flush(30)
+    assert pipeline.flush(60)
     counts = pipeline.counts()["check"]
     assert (counts.eligible, counts.scored, counts.failed, counts.dropped) == (11, 10, 1, 0)
     assert [e.scores[0].error for e in capture.evaluations if e.trace.trace_id == 5] == [error.__name__]
@@ -196,7 +196,7 @@ def test_a_broken_sink_breaks_no_other(
     pipeline = make([evaluator(name="check")(lambda _: 1.0)], _raising(error), capture)
     for n in range(10):
         pipeline.submit(make_trace(trace_id=n + 1))
-        assert pipeline.flush(30)
+        assert pipeline.flush(60)
     counts = pipeline.counts()["check"]
     assert (counts.eligible, counts.scored) == (10, 10)
     assert len(capture.evaluations) == 10
@@ -216,7 +216,7 @@ def test_a_sampler_that_raises_costs_its_own_scores(make: Make, error: type[Base
     pipeline = make([own, evaluator(name="other")(lambda _: 1.0)])
     for n in range(4):
         pipeline.submit(make_trace(trace_id=n + 1))
-    assert pipeline.flush(30)
+    assert pipeline.flush(60)
     counts = pipeline.counts()
     assert (counts["own"].eligible, counts["own"].sampled_out, counts["other"].scored) == (4, 4, 4)
 

@@ -39,7 +39,7 @@ def _left(inner: _Slow, spans: int) -> tuple[TracerProvider, CountingExporter[Re
     provider.add_span_processor(processor)
     for _ in range(spans):
         provider.get_tracer("t").start_span("s").end()
-    assert inner.asked.wait(30)
+    assert inner.asked.wait(60)
     exporter.stop()
     processor.abandon()
     return provider, exporter, processor

@@ -253,7 +253,7 @@ def test_a_backend_without_logs_ends_the_events(
         telemetry = set_up(app="a", endpoint=url, headers={"Authorization": "Bearer x"})
         for _ in range(3):
             send(telemetry)
-            assert telemetry.flush(20)
+            assert telemetry.flush(60)
         stats = telemetry.stats()
         telemetry.close(5)
     (record,) = caplog.records
@@ -295,7 +295,7 @@ runtime = ragtrace.init(
 )
 chain = (RunnableLambda(lambda q: q) | FakeListChatModel(responses=["An answer."])).with_config(run_name="app")
 chain.invoke("q")
-assert runtime.flush(30)
+assert runtime.flush(60)
 import urllib.request
 print(urllib.request.urlopen(runtime.metrics_url).read().decode())
 runtime.close()

@@ -264,7 +264,7 @@ def test_scores_after_the_root_has_left_are_gathered() -> None:
         sink(Evaluation(make_trace(span_id=1), (Score(name, 0.5),)))
     sink(Evaluation(make_trace(span_id=2), (Score("a", 0.5),)))
     assert bench.out() == {}
-    assert sink.flush(10)
+    assert sink.flush(60)
     spans = bench.exporter.get_finished_spans()
     names = [[a[f"evaluations.{i}.evaluation.name"] for i in range(3) if f"evaluations.{i}.evaluation.name" in a]
              for a in (dict(span.attributes or {}) for span in spans)]  # fmt: skip

@@ -76,7 +76,7 @@ def test_tree_scores_and_events_arrive(
     )  # fmt: skip
     try:
         ask("How?")
-        assert runtime.flush(20)
+        assert runtime.flush(60)
     finally:
         runtime.close()
     spans = received.spans()
@@ -142,7 +142,7 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
         hold = next(s for s in runtime.pipeline._sinks if hasattr(s, "stats"))
         until(lambda: hold.stats().expired)
         release.set()
-        assert runtime.flush(20)
+        assert runtime.flush(60)
     finally:
         runtime.close()
     spans = received.spans()
@@ -225,7 +225,7 @@ def test_a_second_start_does_not_join_what_the_first_one_shut_down(http_receiver
     runtime = ragtrace.init(evaluators=[half], frameworks=("langchain",), sample_per_second=0)
     try:
         ask("How?")
-        assert runtime.flush(20)
+        assert runtime.flush(60)
     finally:
         runtime.close()
 
@@ -333,7 +333,7 @@ def exported(leaks: Callable[[], None], folder: Path, framework: str) -> tuple[R
         )  # fmt: skip
         try:
             leaks()
-            assert runtime.flush(20)
+            assert runtime.flush(60)
             with urllib.request.urlopen(runtime.metrics_url or "") as page:
                 metrics = page.read()
         finally:

@@ -67,7 +67,7 @@ class Scraped:
         server = sink.serve(0)
         try:
             request = urllib.request.Request(server.url, headers={"Accept": accept})
-            with urllib.request.urlopen(request, timeout=10) as response:
+            with urllib.request.urlopen(request, timeout=60) as response:
                 return str(response.read().decode())
         finally:
             server.close()
@@ -292,7 +292,7 @@ def test_the_identity_holds_at_every_scrape(stopping: list[Pipeline]) -> None:
     with scraping(scrape):
         for i in range(3_000):
             pipeline.submit(make_trace(trace_id=i * 0x9E3779B97F4A7C15 % 2**128, reference="r" if i % 3 else None))
-    assert pipeline.flush(30)
+    assert pipeline.flush(60)
     values = scrape()
     assert total(values, "ragtrace_evaluation_eligible_total", evaluator="length") == 3_000
     assert total(values, "ragtrace_evaluation_eligible_total", evaluator="breaks") == 2_000
@@ -308,7 +308,7 @@ def test_the_identity_for_any_traffic(traffic: list[tuple[int, bool, bool]], p: 
             pipeline.submit(
                 make_trace(trace_id=trace_id, answer="a" if answered else "", reference="r" if referenced else None)
             )
-        assert pipeline.flush(20)
+        assert pipeline.flush(60)
         counts = pipeline.counts()
         assert counts["length"].eligible == sum(answered for _, answered, _ in traffic)
         assert counts["breaks"].eligible == sum(referenced for _, _, referenced in traffic)
@@ -339,7 +339,7 @@ def test_an_evaluators_time_is_observed_per_trace(sink: PrometheusSink, stopping
     stopping.append(pipeline)
     for i in range(5):
         pipeline.submit(make_trace(trace_id=i + 1), Decision(True, 1.0, "all"))
-    assert pipeline.flush(10)
+    assert pipeline.flush(60)
     assert Scraped(sink).value("ragtrace_evaluator_duration_seconds_count", evaluator="length") == 5
     assert (pipeline.counts()["length"].scored, pipeline.stats().internal_errors) == (5, 1)
 

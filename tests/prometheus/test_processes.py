@@ -105,7 +105,7 @@ class Worker:
         for i in range(requests):
             trace_id = random.Random(i).getrandbits(128)
             self.pipeline.submit(make_trace(trace_id=trace_id, answer="x" * (1 + i % 99), duration=0.1 * i))
-        assert self.pipeline.flush(10)
+        assert self.pipeline.flush(60)
 
     def stop(self) -> None:
         self.pipeline.close(1.0)

@@ -151,7 +151,7 @@ def test_workers_that_are_recycled_and_started_again(tmp_path: Path) -> None:
         assert len(list((tmp_path / "metrics").glob("*.json"))) <= 5  # three alive, one about to be, those that ended
         server.ask(20)
         server.application.process.terminate()
-        assert server.application.process.wait(30) == 0, server.application.tail()
+        assert server.application.process.wait(60) == 0, server.application.tail()
     with serving(tmp_path, *GUNICORN, **directory) as server:
         values = server.wait(lambda v: requests(v) >= 80)
         assert requests(values) == total(values, "ragtrace_evaluations_total") == 80

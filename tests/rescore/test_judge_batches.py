@@ -113,7 +113,7 @@ def test_a_run_that_is_killed_waits_for_the_same_batch(is_noted: bool, server: B
     while b"was sent" not in (line := process.stderr.readline()):
         assert line, "the command ended"
     process.send_signal(signal.SIGKILL)
-    assert process.wait(20) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     process.stderr.close()
     assert stat.S_IMODE(Path("b.sqlite").stat().st_mode) == 0o600
     if not is_noted:

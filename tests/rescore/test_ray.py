@@ -128,7 +128,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
             time.sleep(0.02)
         processes |= _descendants(process.pid)
         process.kill()
-        assert process.wait(20) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
     until(lambda: not [pid for pid in processes if _is_working(pid)])
     assert start().wait(250) == 0
     assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))

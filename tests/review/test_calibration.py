@@ -272,12 +272,12 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
         ragtrace.init(store=url, calibration_file=str(path), frameworks=(), evaluators=[bad], sample_per_second=0)
     ) as runtime:
         runtime.pipeline.submit(make_trace(trace_id=1))
-        assert runtime.flush(30)
+        assert runtime.flush(60)
         calibrations.save(path, [calibrations.Calibrated("bad", "1", 1, 0.25, "lower", 1.0)])
         file = runtime.pipeline._adjust.__closure__  # the clock's two seconds are not waited for
         next(c.cell_contents for c in file or () if isinstance(c.cell_contents, calibrations.File))._every = 0.0
         runtime.pipeline.submit(make_trace(trace_id=2))
-        assert runtime.flush(30)
+        assert runtime.flush(60)
     store = open_store(url)
     with store.reading() as connection:
         rows = connection.execute(select(schema.evaluators).order_by(schema.evaluators.c.version)).all()

@@ -95,8 +95,8 @@ def test_the_applications_function(tmp_path: Path) -> None:
         for odd in (None, object(), "'; DROP TABLE feedback", 2**200, b"x"):
             ragtrace.feedback(odd, thumbs=odd, comment=odd)  # type: ignore[arg-type]
         runtime.pipeline.submit(make_trace(trace_id=7))
-        assert runtime.flush(20)
-        with urllib.request.urlopen(str(runtime.metrics_url), timeout=5) as answer:
+        assert runtime.flush(60)
+        with urllib.request.urlopen(str(runtime.metrics_url), timeout=60) as answer:
             lines = answer.read().decode()
         assert 'ragtrace_feedback_total{app="rag",env="dev",value="down"} 1.0' in lines
         assert 'value="up"} 1.0' in lines

@@ -62,7 +62,7 @@ class Application:
 
     @property
     def traces(self) -> list[Trace]:
-        assert self.source.flush(10)
+        assert self.source.flush(60)
         return self.consumer.traces
 
 
@@ -82,8 +82,8 @@ def test_scores_are_on_the_other_librarys_root() -> None:
     application.span("retriever", OI, RETRIEVAL, root)
     assert application.named("retriever").attributes == RETRIEVAL
     root.end()
-    assert application.source.flush(10)
-    assert pipeline.flush(10)
+    assert application.source.flush(60)
+    assert pipeline.flush(60)
     attributes = dict(application.named("rag").attributes or {})
     assert attributes["gen_ai.evaluation.present.score"] == 1.0
     assert attributes["ragtrace.evaluation.status"] == "scored"
@@ -117,7 +117,7 @@ def test_a_request_that_is_sampled_out_says_so() -> None:
     pipeline = Pipeline([present], sampler=sampling.ratio(0.0))
     application = Application(consumer=pipeline)
     application.span("rag", OI, CHAIN)
-    assert application.source.flush(10)
+    assert application.source.flush(60)
     attributes = dict(application.named("rag").attributes or {})
     assert attributes["ragtrace.evaluation.status"] == "sampled_out"
     assert attributes["ragtrace.sampling.probability"] == 0.0
@@ -293,7 +293,7 @@ def test_a_framework_traced_twice_in_one_trace(outer: str) -> None:
         application.span("model", OI, CALL, below if inner == OI else root)
         below.end()
         root.end()
-        assert application.source.flush(10)
+        assert application.source.flush(60)
     assert [trace.facts.name for trace in application.traces] == ["rag 0", "rag 1", "rag 2"]
     assert {trace.answer for trace in application.traces} == {"24 months."}
 
@@ -373,16 +373,16 @@ def test_chunks_of_which_only_ids_are_known() -> None:
     reply = '[{"role": "assistant", "parts": [{"type": "text", "content": "24 months."}]}]'
     application.span("chat", scope, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": reply}, root)
     root.end()
-    assert application.source.flush(10)
-    assert pipeline.flush(10)
+    assert application.source.flush(60)
+    assert pipeline.flush(60)
     assert [(d.id, d.content, d.score) for d in traces[0].documents] == [("d0", "", 0.9)]
     assert (traces[0].answer, traces[0].facts.retrievals) == ("24 months.", 1)
     assert (pipeline.counts()["present"].eligible, pipeline.counts()["supported"].eligible) == (1, 0)
     # Without any text a request is counted, and evaluators that need its answer are not eligible.
     asked = {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 9}
     application.span("chat", "opentelemetry.instrumentation.genai.openai", asked)
-    assert application.source.flush(10)
-    assert pipeline.flush(10)
+    assert application.source.flush(60)
+    assert pipeline.flush(60)
     assert application.source.stats().requests == 2
     assert pipeline.counts()["present"].eligible == 1
     pipeline.close(5)
@@ -399,7 +399,7 @@ def test_init_reads_the_spans_of_the_applications_provider(source: str) -> None:
         tracer_provider=provider, evaluators=[present], sinks=[evaluations.append], source=source, sample_per_second=0
     )
     provider.get_tracer(OI).start_span("rag", attributes=CHAIN).end()
-    assert runtime.flush(10)
+    assert runtime.flush(60)
     [span] = exporter.get_finished_spans()
     is_read = source != "callbacks"
     assert (dict(span.attributes or {}).get("gen_ai.evaluation.present.score") == 1.0) == is_read

@@ -54,7 +54,7 @@ def test_a_score_before_the_evaluation_leaves_with_it(start: Start, tmp_path: Pa
         request.answered("For 24 months.")
         assert ragtrace.score(request.trace_id, "helpful", True, explanation="clicked")
     assert ragtrace.score(int(request.trace_id, 16), "Star rating", 4, label="good")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     (evaluation,) = capture.evaluations
     own = [(s.name, s.value, s.label) for s in evaluation.scores if s.name != "slow"]
     assert own == [("helpful", 1.0, None), ("star_rating", 4.0, "good")]
@@ -69,9 +69,9 @@ def test_a_late_score_leaves_on_a_linked_span(start: Start, tmp_path: Path) -> N
     path, store = tmp_path / "spans.jsonl", tmp_path / "logs.db"
     runtime = start(spans_file=str(path), prometheus_port=0, store=f"sqlite:///{store}", sinks=[capture])
     trace_id = ask()
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert ragtrace.score(trace_id, "rating", 0.25, "fail", "too short")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     late = capture.evaluations[-1]
     assert (late.is_late, late.trace.facts.app, late.trace.facts.model) == (True, "pumps", "gpt-4o")
     spans = read_spans(path)
@@ -90,7 +90,7 @@ def test_a_late_score_leaves_on_a_linked_span(start: Start, tmp_path: Path) -> N
 
 
 def _scrape(runtime: ragtrace.Runtime) -> str:
-    with urllib.request.urlopen(str(runtime.metrics_url), timeout=10) as answer:
+    with urllib.request.urlopen(str(runtime.metrics_url), timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -114,7 +114,7 @@ def test_a_remembered_request_keeps_nothing_else_alive(start: Start) -> None:
         alive.append(weakref.ref(step))
         runtime.pipeline.submit(make_trace(trace_id=(i + 1) * 2**122 // 26, facts=Facts(app="pumps", steps=(step,))))
         del step
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert 0 < runtime.pipeline.stats().sampled_out < 50
     gc.collect()
     assert sum(ref() is not None for ref in alive) <= 1
@@ -125,7 +125,7 @@ def test_a_score_of_another_process_is_delivered_at_the_end(start: Start) -> Non
     capture = Capture()
     start(sinks=[capture])
     assert ragtrace.score("1" * 32, "rating", 1)
-    assert ragtrace.flush(10)
+    assert ragtrace.flush(60)
     assert capture.evaluations == []
     ragtrace.shutdown(5)
     (evaluation,) = capture.evaluations
@@ -147,11 +147,11 @@ def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> N
     """A score and a category of feedback are stored, and counted under bounded labels."""
     runtime = start(store=f"sqlite:///{tmp_path / 'logs.db'}", prometheus_port=0)
     trace_id = ask()
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert ragtrace.feedback(trace_id, score=4, category="helpful")
     for i in range(30):
         assert ragtrace.feedback(trace_id, category=f"word {i}")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     rows = select(tmp_path / "logs.db", "select thumbs, score, category from feedback order by id")
     assert rows[0] == (None, 4.0, "helpful")
     metrics = _scrape(runtime)

@@ -57,7 +57,7 @@ def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path, mon
     monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, wait=30.0))
     start(spans_file=str(tmp_path / "spans.jsonl"))
     ask()
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert "gen_ai.evaluation.quick.score" in (tmp_path / "spans.jsonl").read_text()
 
 
@@ -85,7 +85,7 @@ def test_flush_says_once_that_a_queue_was_full(start: Start, monkeypatch: pytest
     release.set()
     assert not ragtrace.flush(30)
     assert runtime.pipeline.stats().dropped["queue_full"] >= 3
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
 
 
 def test_flush_says_that_the_evaluating_process_was_stopped(start: Start) -> None:
@@ -152,7 +152,7 @@ def test_shutdown_twice_and_init_again(start: Start) -> None:
     capture = Capture()
     start(sinks=[capture])
     ask("again")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert first.counts()["quick"].scored == 1
     assert [evaluation.trace.query for evaluation in capture.evaluations] == ["again"]
 
@@ -164,7 +164,7 @@ def test_init_with_the_same_settings_changes_nothing(start: Start, monkeypatch: 
     ask()
     assert start(sinks=[capture]) is first
     ask()
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert len(capture.evaluations) == 2
     second = start(sinks=[Capture()])
     assert second is not first
@@ -197,14 +197,14 @@ def test_shutdown_in_a_forked_child_leaves_the_parent_alone(start: Start, tmp_pa
     spans = tmp_path / "spans.jsonl"
     runtime = start(spans_file=str(spans))
     ask("parent")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     pid = os.fork()
     if pid == 0:
         ask("child")
         os._exit(0 if ragtrace.shutdown(20) and ragtrace.shutdown() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     ask("parent again")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert runtime.counts()["quick"].scored == 2
     assert spans.read_text().count("gen_ai.evaluation.quick.score") == 3
 

@@ -95,11 +95,11 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         enabled=True, evaluators=[good], sinks=[capture], frameworks=("langchain",), sample_per_second=0
     )
     chain.invoke("q")
-    assert runtime.flush(30)
+    assert runtime.flush(60)
     assert len(capture.evaluations) == 1
     ragtrace.init(enabled=False)
     chain.invoke("q")
-    assert ragtrace.flush(30)
+    assert ragtrace.flush(60)
     assert len(capture.evaluations) == 1
 
 
@@ -149,7 +149,7 @@ def test_a_ragtrace_that_runs_rests_during_a_recording() -> None:
         with record([good]) as recording:
             chain.invoke("within")
         chain.invoke("after")
-        assert runtime.flush(30)
+        assert runtime.flush(60)
     finally:
         runtime.close()
     assert [trace.query for trace in recording.traces] == ["within"]

@@ -68,7 +68,7 @@ def test_an_application_publishes_its_sampled_requests(
     )
     with ragtrace.request("the pump", metadata={"tenant": "acme"}) as request:
         request.answered("I do not know about it.")
-    assert runtime.flush(20.0)
+    assert runtime.flush(60)
     runtime.close()
     with closing(broker.transport(stream, group="look")) as reader:
         [letter] = reader.fetch(10, 5.0)
@@ -94,7 +94,7 @@ def test_texts_in_the_store_are_not_in_the_broker(
     )
     with ragtrace.request("the pump") as request:
         request.answered("Write to ada@pump-works.de about it.")
-    assert runtime.flush(20.0)
+    assert runtime.flush(60)
     reader = broker.transport(stream, group="look")
     [letter] = reader.fetch(10, 5.0)
     assert len(letter.payload) == 8

@@ -97,11 +97,11 @@ def test_what_is_not_sent_waits_in_the_buffer(tmp_path: Path) -> None:
         with worker_process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: set(scores(received)), lambda traces: traces == {1, 2, 3})
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         assert (count_rows(buffer, "pieces"), count_rows(buffer, "outcomes")) == (0, 3)
         server.start()
         with worker_process(tmp_path, endpoint, **settings) as (process, _):
             wait_for(lambda: len(api.rows), lambda count: count == 3)
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         assert count_rows(buffer, "outcomes") == 0

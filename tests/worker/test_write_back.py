@@ -120,7 +120,7 @@ def test_scores_that_are_lost_leave_the_buffer(tmp_path: Path) -> None:
         with _outbox(buffer, QUICK, server.url) as (outbox, delivery):
             for trace_id, outcome in buffer.outcomes().items():
                 outbox.deliver({trace_id: outcome.annotations})
-            assert delivery.flush(20)
+            assert delivery.flush(60)
             assert delivery.stats().delivered == 6
         buffer.close()
         assert count_rows(tmp_path / "buffer.db", "outcomes") == 0
