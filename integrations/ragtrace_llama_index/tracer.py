@@ -255,8 +255,7 @@ class Tracer:
             self.recorder.chunk(run, models.text_of_reply(event.response) or "")
 
     def _on_model_end(self, event: Any) -> None:
-        run = self._model_of(event)
-        if run is None:
+        if (run := self._model_of(event)) is None:
             return
         if run.state.stream == event.span_id:
             models.read_reply(run, event.response)
@@ -280,15 +279,15 @@ class Tracer:
             self.recorder.chunk(run, event.delta)
 
     def _on_chat_end(self, event: Any) -> None:
-        run = self.recorder.near(event.span_id)
-        if run is not None:
+        if (run := self.recorder.near(event.span_id)) is not None:
             self._end_half(run)
 
     def _on_cancel(self, event: Any) -> None:
         run = self.recorder.get(event.span_id)
-        if run is not None and run.answer is None and isinstance(run.state, WorkflowState):
-            run.answer = run.state.request_to_person
-        self.recorder.end(event.span_id, cancelled=True)
+        question = run.state.request_to_person if run is not None and isinstance(run.state, WorkflowState) else None
+        if run is not None and question is not None and run.parent is None:
+            run.answer = run.request.interrupt = question  # it goes on with its context when the person has replied
+        self.recorder.end(event.span_id, cancelled=question is None)
 
     def _on_prompt(self, event: Any) -> None:
         """Notes a template that was filled in, for the model that is called with it by the same component."""

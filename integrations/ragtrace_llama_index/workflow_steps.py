@@ -23,7 +23,7 @@ class WorkflowState:
     turn: Run | None = None
     """The agent of an AgentWorkflow that is at work."""
     request_to_person: str | None = None
-    """What the workflow asked a person last: its answer, when it ends there."""
+    """What a workflow that waits has asked a person."""
 
 
 def enter(recorder: Recorder, id_: str, parent: str, bound: BoundArguments) -> None:
@@ -33,8 +33,9 @@ def enter(recorder: Recorder, id_: str, parent: str, bound: BoundArguments) -> N
     if above is None or not isinstance(above.state, WorkflowState) or (event := next(events, None)) is None:
         recorder.follow(id_, parent)
         return
-    if above.query is None and conversion.has_base(event, "HumanResponseEvent"):
-        above.query = conversion.request_text(event)
+    if conversion.has_base(event, "HumanResponseEvent"):
+        above.state.request_to_person = None
+        above.query = above.query or conversion.request_text(event)
     turn = _turn(recorder, above, id_, event)
     recorder.follow(id_, parent if turn is None else turn.key)
 

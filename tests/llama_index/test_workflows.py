@@ -161,7 +161,7 @@ async def leave_at_question(handler: Any, keeps_state: bool = False) -> Any:
 
 @pytest.mark.skipif(WORKFLOWS < 2, reason="llama-index-workflows 1 does not say how a workflow ended")
 def test_interrupted_and_resumed(instrumented: Recorded) -> None:
-    """A question to a person is the answer of the run that stops at it; the person's answer is the next question."""
+    """A question to a person is no answer: a run that stops there waits. What the person says is the next question."""
 
     async def ask() -> None:
         workflow = Asking()
@@ -172,13 +172,14 @@ def test_interrupted_and_resumed(instrumented: Recorded) -> None:
 
     asyncio.run(ask())
     first, second = instrumented.traces
-    assert (first.query, first.answer, first.error) == (QUESTION, "Which pump?", None)
+    assert (first.query, first.answer, first.error, first.facts.waiting) == (QUESTION, "", None, True)
+    assert instrumented.named("invoke_workflow")[0].attributes["output.value"] == "Which pump?"
     assert (second.query, second.answer) == ("P7", f"P7: {ANSWER}")
 
 
 @pytest.mark.skipif(WORKFLOWS < 2, reason="llama-index-workflows 1 does not say how a workflow ended")
 def test_tool_that_waits_for_a_person(instrumented: Recorded) -> None:
-    """A tool that waits for a person stops its agent without an error, and asks on the root when the run is left."""
+    """A tool that waits for a person stops its agent without an error, and the root waits when the run is left."""
 
     async def confirm(ctx: Context) -> str:
         """Asks first."""
@@ -194,7 +195,7 @@ def test_tool_that_waits_for_a_person(instrumented: Recorded) -> None:
 
     asyncio.run(ask())
     (trace,) = instrumented.traces
-    assert (trace.query, trace.answer, trace.error) == (QUESTION, "Are you sure?", None)
+    assert (trace.query, trace.answer, trace.error, trace.facts.waiting) == (QUESTION, "", None, True)
     assert not [span for span in instrumented.spans if span.status.status_code.name == "ERROR"]
 
 
