@@ -176,7 +176,7 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke", "inside"])
 def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: str) -> None:
-    """A pause at `interrupt_before` is no answer, whatever the model has said by then; the graph goes on as one that asked."""
+    """A pause at `interrupt_before` is no answer, whatever the model has said; the graph goes on as one that asked."""
     config["configurable"] = {"thread_id": f"breakpoint-{form}"}
     call = {"name": "lookup", "args": {"order": "17"}, "id": "1"}
     steps = StateGraph(MessagesState).add_node(
