@@ -37,7 +37,7 @@ class Backend:
     """Of its program."""
     variable: str
     """Environment variable with the path of its program."""
-    arguments: tuple[str, ...]
+    arguments: list[str]
     """In which {port}, {other_port} and {folder} stand for two free ports and an empty folder."""
     environment: dict[str, str]
     """In the same form."""

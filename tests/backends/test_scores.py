@@ -60,7 +60,7 @@ def scores(name: str, server: Server, project: str, spans: Iterable[tuple[str, s
     if name == "phoenix":
         rows = [row | row["result"] for _, span in spans for row in phoenix.annotations(server, project, [span])]
         return sorted((r["span_id"], r["name"], r["score"], r.get("label"), r["annotator_kind"]) for r in rows)
-    rows = [row | row["metadata"] for trace, _ in spans for row in mlflow.assessments(server, trace)]
+    rows = [row["metadata"] | row for trace, _ in spans for row in mlflow.assessments(server, trace)]
     return sorted(
         (r["span_id"], r["assessment_name"], r["feedback"]["value"], r.get("label"), r["source"]["source_type"])
         for r in rows
@@ -140,7 +140,7 @@ def test_scores_of_a_worker_are_there_once(
                 assert run.post(request_of(*traces).SerializeToString())[0] == 200
                 run.wait(lambda stats: stats.sent == 40)
                 shutil.copytree(tmp_path / "first", tmp_path / "second")
-            delivery = run.worker.runtime.deliveries
-            wait_for(lambda delivery=delivery: delivery[name].delivered, lambda count: count == 20, 120.0)
+            runtime = run.worker.runtime
+            wait_for(lambda runtime=runtime: runtime.deliveries[name].delivered, lambda count: count == 20, 120.0)
     spans = [(f"{trace:032x}", f"{10 * trace + 1:016x}") for trace in traces]
     assert scores(name, server, "default", spans) == sorted((span, "kept", 1.0, None, "CODE") for _, span in spans)
