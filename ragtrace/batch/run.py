@@ -21,6 +21,7 @@ from ragtrace.base.rows import Item, Row, read
 from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
 from ragtrace.batch.checkpoint import Checkpoint, run_id
 from ragtrace.batch.columns import notes
+from ragtrace.batch.reporting.files import check_target
 from ragtrace.batch.reporting.perturb import perturbed
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Result, metric_of
 from ragtrace.batch.selection import suitable
@@ -175,7 +176,9 @@ def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Ite
 
 
 def unfinished(target: Path) -> Path:
-    """The output is written here and renamed when it is complete: a stopped run leaves no incomplete output."""
+    """The output is written here and renamed when it is complete: a stopped run leaves no incomplete output. Raises
+    DataError for what is no file: a device would be replaced."""
+    check_target(target)
     return target.with_name(target.name + ".new")
 
 
