@@ -162,6 +162,7 @@ class ScoreDelivery:
             loss = loss or self._queue.put(item, annotation.size)
             if loss is None:  # one that is lost replaces none
                 self._newest[annotation.key] = item.number
+        self._queue.start()
         if loss is not None:
             self._lose([item], loss)
         return loss is None

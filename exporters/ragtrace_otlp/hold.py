@@ -157,11 +157,12 @@ class HoldProcessor(ProcessorGroup):
                 else:
                     self._spans[key] = _Parked(span, 0, time.monotonic(), more)
                     surplus = self._over_limits()
-                    self._worker.put(key)
         if closed:
             super().on_end(span)
         elif early is not None:
             self._leave(span, score_attributes(early, self._form))
+        else:
+            self._worker.put(key)  # not under the lock: it may start a thread
         for each in surplus:
             self._leave_unscored(each)
 

@@ -168,7 +168,7 @@ class Background(Generic[Item]):
                     queue.append(entry)
                 if delay or len(queue) == 1 or len(queue) == self._batch:
                     self._changed.notify_all()
-            if len(self._threads) < self._workers:
+            if len(self._threads) < self._workers and not self.lock._is_owned():  # type: ignore[attr-defined]
                 self._start_threads()
             return loss
         except Exception:  # noqa: BLE001 the application's thread must not fail because of the queue
@@ -194,12 +194,12 @@ class Background(Generic[Item]):
         self._start_threads()
 
     def start(self) -> None:
-        """Start the worker threads now, so that the first item does not wait for it."""
-        if not self._closed:
+        """Start the worker threads now, so that the first item does not wait; also after a `put` under `lock`."""
+        if not self._closed and len(self._threads) < self._workers:
             self._start_threads()
 
     def _start_threads(self) -> None:
-        """Start what is missing. Not under the lock: a thread that is being started may run finalizers, which `put`."""
+        """Start what is missing. Not under a lock: meanwhile finalizers may `put`, and a signal's handler may wait."""
         with self.lock:
             numbers = range(len(self._threads), self._workers)
             threads = [threading.Thread(target=self._run, name=self._name, daemon=True) for _ in numbers]

@@ -177,6 +177,7 @@ class Pipeline:
                 tally.dropped[inputs] += 1
                 if loss != "shutdown":  # the next batch delivers it; after `close` no batch follows
                     self._notices.append(_Notice(trace.trace_id, trace.span_id, decision.probability, loss))
+        self._queue.start()
         return loss is None
 
     # --- the worker threads ----------------------------------------------------------------------

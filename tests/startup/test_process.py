@@ -176,6 +176,25 @@ def test_process_1_of_a_container_ends(tmp_path: Path) -> None:
     assert len(roots(read(spans))) == 1
 
 
+def test_sigterm_while_the_first_request_starts_a_thread_loses_nothing(tmp_path: Path) -> None:
+    """Its handler waits in the main thread, which must not hold what closing needs."""
+    body = """
+    start = threading._start_new_thread
+    def starting(function, arguments):
+        if function.__self__.name == "ragtrace-hold": os.kill(os.getpid(), 15)
+        return start(function, arguments)
+    init(quick)
+    threading._start_new_thread = starting
+    if os.fork() == 0:  # a child has no threads yet
+        chain.invoke('q')
+        time.sleep(60)
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
+    """
+    done, spans = run(tmp_path, body)
+    assert done.stdout == f"{-signal.SIGTERM}\n"
+    assert len(roots(spans)) == 1
+
+
 @pytest.mark.parametrize("begin", ["ragtrace.shutdown()", "os.kill(os.getpid(), 15)"])
 def test_sigterm_while_ragtrace_closes_loses_nothing(begin: str, tmp_path: Path) -> None:
     """A signal, or a second one, that comes while what waits is evaluated ends the process only after that."""
