@@ -71,18 +71,6 @@ def is_called_by_graph() -> bool:
     return caller is not None and caller.f_globals.get("__name__", "").startswith("langgraph.pregel")
 
 
-def is_at_breakpoint(run: Run, outputs: Any) -> bool:
-    """Returns True in the callback of a graph that ends where `interrupt_before` or `interrupt_after` stops it, or with
-    a call of a tool that nobody has made: an asynchronous graph reports its end in a task of its own."""
-    if run.state != GRAPH or run.request.graph is None:
-        return False
-    caller = _caller()
-    loop = caller.f_locals.get("loop") if caller is not None else None
-    messages = dict.get(outputs, "messages") if isinstance(outputs, dict) else None
-    is_asking = isinstance(messages, list) and bool(messages) and bool(getattr(messages[-1], "tool_calls", None))
-    return is_asking or str(getattr(loop, "status", "")).startswith("interrupt_")
-
-
 def _caller() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_CALLBACKS):
@@ -128,12 +116,24 @@ def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
     saver = getattr(caller.f_locals.get("self"), "checkpointer", None) if caller is not None else None
     # What is only in memory is this graph's own, whatever others call their threads.
     memory = str(id(saver)) if type(saver).__name__ in ("InMemorySaver", "MemorySaver") else ""
-    root.request.graph = (str(thread), graph.name, tenant, memory)
+    root.request.graph, root.request.frame = (str(thread), graph.name, tenant, memory), caller
     resumes = getattr(inputs, "resume", None) is not None
     if not resumes and inputs is not None:
         _interrupted.pop(_thread(root), None)
     elif not link_resumption(root) and resumes:
         graph.state = ELSEWHERE
+
+
+def note_breakpoint(graph: Run) -> None:
+    """Remembers a graph that `interrupt_before` or `interrupt_after` has stopped: it asks nothing, and waits."""
+    root = root_of(graph) if graph.state == GRAPH else None
+    if root is None or (frame := root.request.frame) is None:
+        return
+    root.request.frame = None
+    status = str(getattr(frame.f_locals.get("loop"), "status", ""))
+    if status.startswith("interrupt_") and root.request.interrupt is None:
+        root.request.interrupt = ""
+        remember_interrupt(root)
 
 
 def begin_inside(run: Run, thread: object, inputs: Any) -> None:

@@ -225,8 +225,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             root = graphs.root_of(run)
             if run.state == graphs.ELSEWHERE and root is not None:
                 root.query = run.query = question_of_state(run, outputs) or run.query
-            at_breakpoint = graphs.is_at_breakpoint(run, outputs)
-            if root is not None and read_interrupt(root, outputs, is_at_breakpoint=at_breakpoint):
+            graphs.note_breakpoint(run)
+            if root is not None and read_interrupt(root, outputs):
                 graphs.remember_interrupt(root)
             if not cancelled:
                 read_answer(run, outputs)
@@ -246,6 +246,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             root = graphs.asking_root(self._recorder.near(parent), parent)
             if root is not None and note_interrupt(root, error):
                 graphs.remember_interrupt(root)  # now: who leaves the stream here may resume before it is closed
+        elif run is not None and is_cancellation(error):
+            graphs.note_breakpoint(run)
         self._fail(run_id, error)
 
     def _fail(self, run_id: Hashable, error: BaseException) -> None:

@@ -91,12 +91,11 @@ def note_interrupt(root: Run, error: BaseException) -> bool:
     return root.request.interrupt is not None
 
 
-def read_interrupt(root: Run, outputs: Any, *, is_at_breakpoint: bool) -> bool:
-    """Reads what a graph inside of a chain asked from the chain's outputs; whether it did, or stops to be resumed."""
-    if root.request.interrupt is not None:
+def read_interrupt(root: Run, outputs: Any) -> bool:
+    """Reads what a graph inside of a chain asked from the chain's outputs; whether it did."""
+    if root.request.interrupt is not None or not isinstance(outputs, dict):
         return False
-    question = _questions_of(dict.get(outputs, "__interrupt__")) if isinstance(outputs, dict) else None
-    root.request.interrupt = "" if question is None and is_at_breakpoint else question
+    root.request.interrupt = _questions_of(dict.get(outputs, "__interrupt__"))
     return root.request.interrupt is not None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from opentelemetry.context import Context
@@ -127,6 +128,8 @@ class Request:
     is_resumption: bool = False
     graph: tuple[str, ...] | None = None
     """Thread, name, tenant and memory of the graph that runs."""
+    frame: FrameType | None = None
+    """In which it runs."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

@@ -174,14 +174,11 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 
-@pytest.mark.parametrize("form", ["invoke", "ainvoke", "inside"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke", "inside", "left"])
 def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: str) -> None:
     """A pause at `interrupt_before` is no answer, whatever the model has said; the graph goes on as one that asked."""
     config["configurable"] = {"thread_id": f"breakpoint-{form}"}
-    call = {"name": "lookup", "args": {"order": "17"}, "id": "1"}
-    steps = StateGraph(MessagesState).add_node(
-        "plan", lambda _: {"messages": [AIMessage("I look.", tool_calls=[call])]}
-    )
+    steps: Any = StateGraph(MessagesState).add_node("plan", lambda _: {"messages": [AIMessage("I look.")]})
     steps.add_node("act", lambda _: {"messages": [AIMessage("It ships on Monday.")]})
     steps.add_edge(START, "plan").add_edge("plan", "act")
     memory = InMemorySaver()
@@ -189,13 +186,29 @@ def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: st
     if form == "inside":
         graph = StateGraph(MessagesState).add_node("steps", graph).add_edge(START, "steps").compile(checkpointer=memory)
     for inputs in ({"messages": [("user", "When does order 17 ship?")]}, None):
-        asyncio.run(graph.ainvoke(inputs, config)) if form == "ainvoke" else graph.invoke(inputs, config)
-    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
-        ("When does order 17 ship?", "", True),
-        ("When does order 17 ship?", "It ships on Monday.", False),
+        if form == "ainvoke":
+            asyncio.run(graph.ainvoke(inputs, config))
+        elif form == "left" and inputs:
+            next(chunk for chunk in graph.stream(inputs, config, stream_mode="updates") if "__interrupt__" in chunk)
+            gc.collect()
+        else:
+            graph.invoke(inputs, config)
+    assert [(t.query, t.answer, t.facts.waiting, t.facts.cancelled) for t in recorded.traces] == [
+        ("When does order 17 ship?", "", True, False),
+        ("When does order 17 ship?", "It ships on Monday.", False, False),
     ]
     first, second = recorded.named("invoke_workflow")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
+
+
+def test_a_graph_that_ends_with_a_call_of_a_tool_has_answered(recorded: Recorded, config: Any) -> None:
+    """Some answer by the arguments of a call that nobody makes."""
+    config["configurable"] = {"thread_id": "final"}
+    call = {"name": "FinalAnswer", "args": {"text": "On Monday."}, "id": "1"}
+    steps: Any = StateGraph(MessagesState)
+    steps.add_node("say", lambda _: {"messages": [AIMessage("On Monday.", tool_calls=[call])]}).add_edge(START, "say")
+    steps.compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", "When?")]}, config)
+    assert [(t.answer, t.facts.waiting) for t in recorded.traces] == [("On Monday.", False)]
 
 
 def test_two_memories_have_two_threads_of_one_name(recorded: Recorded, config: Any) -> None:
