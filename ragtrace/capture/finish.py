@@ -111,8 +111,8 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
         groups = _after_step(groups, documents)
     if len(groups) == 1:
         return tuple(groups[0])
-    by_id = {document.id: document for group in reversed(groups) for document in reversed(group)}
-    return tuple(reversed(by_id.values()))
+    distinct = {(each.id, each.content): each for group in reversed(groups) for each in reversed(group)}
+    return tuple(reversed(distinct.values()))
 
 
 def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document]) -> list[Sequence[Document]]:

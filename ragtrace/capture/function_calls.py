@@ -18,7 +18,7 @@ from ragtrace.capture.recorder import Recorder
 from ragtrace.capture.reply_streams import is_coroutine, is_stream, substitute_manager, substitute_stream
 from ragtrace.capture.request import Run
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
 _MANAGERS = ("StreamManager", "ContextManager")
@@ -54,7 +54,7 @@ def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[s
     with recorder.guard(decorated.name):
         arguments = decorated.arguments(args, kwargs)
         model = field_of(arguments, "model") if decorated.operation == semconv.OP_CHAT else None
-        model = sendable(model, 256) if isinstance(model, str) else decorated.model
+        model = identity_of(model) if isinstance(model, str) else decorated.model
         run = manual.start_run(recorder, decorated.operation, decorated.name, target=model)
         if run is not None:
             _read_arguments(run, arguments, model)
@@ -218,6 +218,8 @@ class FunctionCall:
         thread: the reaper's was started when the stream began."""
         if at_once:
             return self._drop()
+        if self._recorder.knows(self._run.key):
+            self._read_stream()  # now: the request may end before the reaper comes
         reaper.drop(self._recorder, self._drop)
 
     def _drop(self) -> None:
@@ -229,8 +231,9 @@ class FunctionCall:
         run = self._run
         with self._recorder.guard("stream"):
             if run.operation != semconv.OP_CHAT:
-                if self._items:
-                    _READERS[run.operation](run, self._items)
+                items, self._items = self._items, []
+                if items:
+                    _READERS[run.operation](run, items)
                 return
             run.answer = "".join(run.chunks) or None
             for chunk in (*self._items, *self._last):
@@ -294,7 +297,7 @@ def _read_model_reply(run: Run, reply: Any) -> None:
     for name, key in ((semconv.RESPONSE_MODEL, "model"), (semconv.RESPONSE_ID, "id")):
         value = field_of(source, key) if source is not None else None
         if isinstance(value, str) and value:
-            run.attributes[name] = sendable(value, 256)
+            run.attributes[name] = identity_of(value)
     if semconv.RESPONSE_MODEL in run.attributes and semconv.REQUEST_MODEL not in run.attributes:
         run.attributes[semconv.REQUEST_MODEL] = run.attributes[semconv.RESPONSE_MODEL]
 

@@ -211,6 +211,24 @@ def test_retrieved_by_hand_is_what_counts(by_hand: Recorded) -> None:
     assert by_hand.tree() == [("invoke_workflow request", [("retrieval index", [])])]
 
 
+def test_chunks_of_one_id_and_of_a_search_that_was_left(by_hand: Recorded) -> None:
+    """Two searches may number their chunks alike; one that yields them keeps those that were read."""
+
+    @ragtrace.retriever
+    def search(query: str, text: str) -> list[Document]:
+        return [Document("0", text)]
+
+    @ragtrace.retriever
+    def yields(query: str) -> Iterator[str]:
+        yield from ("three", "four")
+
+    with ragtrace.request("How long?"):
+        search("a", "one")
+        search("b", "two")
+        next(yields("c"))
+    assert [document.content for document in by_hand.traces[0].documents] == ["one", "two", "three"]
+
+
 def test_components_below_a_request(by_hand: Recorded) -> None:
     """Decorated functions and methods are spans below the request and current inside; what they return is unchanged."""
 
