@@ -7,8 +7,9 @@ import json
 import os
 import threading
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -24,15 +25,20 @@ class JsonLinesSpanExporter(SpanExporter):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises SettingError if the file cannot be written."""
-        self._lock, self._path = threading.Lock(), Path(path).absolute()
+        self._lock, self._path, self._is_torn = threading.Lock(), Path(path).absolute(), False
         try:
             self._file = self._opened()
         except OSError as error:
             raise SettingError(f"spans_file {os.fspath(path)!r} cannot be written: {error}") from error
 
-    def _opened(self) -> TextIO:
+    def _opened(self) -> FileIO:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        return open(self._path, "a", encoding="utf-8", opener=private_opener)
+        file = FileIO(self._path, "a", opener=private_opener)
+        if size := os.fstat(file.fileno()).st_size:  # a process that died may have left half a line
+            with self._path.open("rb") as end:
+                end.seek(size - 1)
+                self._is_torn = end.read(1) != b"\n"
+        return file
 
     def _is_gone(self) -> bool:
         """Whether the file was deleted, or renamed as logrotate does."""
@@ -47,10 +53,12 @@ class JsonLinesSpanExporter(SpanExporter):
         try:
             with self._lock:
                 if not self._file.closed and self._is_gone():
-                    self._file.close()
-                    self._file = self._opened()
-                self._file.write(lines)
-                self._file.flush()
+                    before, self._file = self._file, self._opened()
+                    before.close()
+                data = b"\n" * self._is_torn + lines.encode()  # what follows half a line must not become its end
+                self._is_torn = (self._file.write(data) or 0) < len(data)
+                if self._is_torn:
+                    return SpanExportResult.FAILURE
         except (OSError, ValueError):
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS

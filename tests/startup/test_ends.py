@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -73,6 +74,22 @@ def test_flush_says_that_spans_did_not_arrive(
     assert ragtrace.flush(30) == (file is endpoint is None)
     assert endpoint is None or runtime.export.spans.exported == 0
     assert None in (file, endpoint) or runtime.export.file_spans.failed == {"rejected": 2}
+
+
+def test_a_file_of_spans_outlives_half_a_line_and_its_rotation(start: Start, tmp_path: Path) -> None:
+    """What a killed process or a full disk left spoils no span after it; a name that cannot be opened for a while is
+    tried again."""
+    file = tmp_path / "spans.jsonl"
+    file.write_text('{"trace_id": "ab"')
+    start(spans_file=str(file))
+    results = []
+    for step in (lambda: None, lambda: (file.rename(tmp_path / "old"), file.mkdir()), file.rmdir):
+        step()
+        ask()
+        results.append(ragtrace.flush(60))
+    assert results == [True, False, True]
+    lines = [*(tmp_path / "old").read_text().splitlines(), *file.read_text().splitlines()]
+    assert len(list(map(json.loads, lines[1:]))) == 4
 
 
 def test_flush_says_once_that_a_queue_was_full(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
