@@ -21,7 +21,7 @@ _OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
 """Ragtrace's instrumentation scopes: what is on their spans is redacted when it is written, or when the span ends."""
 _ADDRESSES = re.compile(r"(?:^|[._])(?:referer|target|ur[il](?:[._]\w+)?)$")
 _PARAMETER = re.compile(
-    r"((?:^|[?&])[\w%.\[\]-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w%.\[\]-]*=)[^&#]+",
+    r"((?:^|[?&#])[\w%.\[\]-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w%.\[\]-]*=)[^&#]+",
     re.I,
 )
 
@@ -93,6 +93,8 @@ def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes
 
 def _named(address: Any) -> Any:
     """An address without the values of parameters that name a person or open a door."""
+    if isinstance(address, (list, tuple)):  # as OpenTelemetry writes headers
+        return [_named(each) for each in address]
     return _PARAMETER.sub(r"\1[redacted]", address) if isinstance(address, str) else address
 
 

@@ -108,9 +108,9 @@ def _message_of(value: Any) -> ModelMessage:
     if isinstance(value, str):
         return ModelMessage("user", value)
     if isinstance(value, tuple) and len(value) == 2:
-        return ModelMessage(sendable(value[0], 64), text_or_parts(value[1]))
+        return ModelMessage(identity_of(value[0]), text_or_parts(value[1]))
     role = field_of(value, "role", "type") or "user"
-    role = sendable(getattr(role, "value", role), 64)
+    role = identity_of(getattr(role, "value", role))
     if role.startswith("function_call"):  # items of OpenAI's Responses API
         return ModelMessage("tool" if role.endswith("_output") else "assistant", parts_of([_fields(value)]))
     content, call_id = field_of(value, "content", "blocks", "text"), field_of(value, "tool_call_id")

@@ -10,7 +10,7 @@ from ragtrace.capture.adapters import SESSION_KEYS
 from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.span_record import SpanRecord
 from ragtrace.capture.spans.texts import first_value, plain
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of
 
 _PREFIXES = (
     dialects.LANGFUSE_TRACE_METADATA, dialects.LANGFUSE_METADATA, dialects.TRACELOOP_PROPERTY,
@@ -50,7 +50,7 @@ def _session(attributes: Mapping[str, Any]) -> str | None:
 
 def _named(values: Mapping[str, Any], names: Sequence[str]) -> str | None:
     value = first_value(values, names)
-    return None if value is None else sendable(value, 256)
+    return None if value is None else identity_of(value)
 
 
 def _tags(attributes: Mapping[str, Any]) -> list[str]:
@@ -61,7 +61,7 @@ def _tags(attributes: Mapping[str, Any]) -> list[str]:
     items = plain(tags)
     if not isinstance(items, (list, tuple)):
         return []
-    return [sendable(tag, 256) for tag in items if not str(tag).startswith(dialects.FRAMEWORK_TAGS)]
+    return [identity_of(tag) for tag in items if not str(tag).startswith(dialects.FRAMEWORK_TAGS)]
 
 
 def _metadata(attributes: Mapping[str, Any]) -> dict[str, object]:

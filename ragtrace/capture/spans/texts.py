@@ -9,7 +9,7 @@ from typing import Any
 from ragtrace.capture.adapters import content_id, number
 from ragtrace.capture.spans import dialects
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 
 USERS = ("user", "human", "HumanMessage")
 ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
@@ -206,4 +206,4 @@ def document_of(item: Mapping[str, Any]) -> Document | None:
     score = number(item.get("score"))
     if score is None:
         score = next((number(metadata[key]) for key in dialects.SCORES if metadata.get(key) is not None), None)
-    return Document(sendable(identity, 256) if identity else content_id(text), text, score, metadata)
+    return Document(identity_of(identity) if identity else content_id(text), text, score, metadata)
