@@ -62,10 +62,13 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     assert findings["model embedding"]["state"] == "ok"
     assert findings["OTLP endpoint"]["state"] == "ok"
     monkeypatch.setenv("RAGTRACE_OTLP_ENDPOINT", "http://ada:s3cret@127.0.0.1:9")
+    monkeypatch.setenv("RAGTRACE_JUDGE_LEDGER", "redis://127.0.0.1:9/0?password=s3cret")
     assert main(["doctor"]) == 2
     printed = capsys.readouterr().out
     assert "127.0.0.1:9 does not answer" in printed
     assert "s3cret" not in printed
+    assert "judge_ledger" in printed
+    monkeypatch.delenv("RAGTRACE_JUDGE_LEDGER")
     monkeypatch.delenv("RAGTRACE_OTLP_ENDPOINT")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318")
     assert main(["doctor"]) == 2

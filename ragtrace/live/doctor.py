@@ -203,4 +203,6 @@ def _answers(what: str, url: str, port: int, advice: str) -> Finding:
         with socket.create_connection((host, port), timeout=2.0):
             return Finding(what, "ok", f"{host}:{port} accepts connections")
     except (OSError, ValueError) as error:
-        return Finding(what, "wrong", f"{url.rpartition('@')[2]} does not answer ({error}); {advice}")
+        place = url.rpartition("@")[2].partition("?")[0]
+        why = "it is no valid address" if isinstance(error, ValueError) and "@" in url else error
+        return Finding(what, "wrong", f"{place} does not answer ({why}); {advice}")

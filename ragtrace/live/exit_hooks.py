@@ -74,9 +74,8 @@ def _close_with_child(runtime: Runtime) -> None:
 
 
 def _repeat_signals() -> None:
-    """Send a signal again until its handler has begun. Python calls handlers between two instructions of the main
-    thread. One that arrives just before this thread waits for a lock of multiprocessing is not seen until the wait has
-    ended, and a pool that terminates its children would wait for this one for ever."""
+    """Send a signal again until its handler has begun: Python calls handlers between two instructions of the main
+    thread. If one arrives just before a wait for a lock, a pool that terminates this child would wait for ever."""
     global _wakeup
     if (other := signal.set_wakeup_fd(-1)) != -1:
         signal.set_wakeup_fd(other)  # an event loop's

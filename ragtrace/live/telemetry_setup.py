@@ -102,8 +102,7 @@ def _publisher(settings: Settings) -> Callable[[], SpanExporter] | None:
 
 def _settle_store() -> None:
     """Wait until the store of what runs has what it was given."""
-    runtime = running.current()
-    if runtime is not None and runtime.store is not None:
+    if (runtime := running.current()) is not None and runtime.store is not None:
         runtime.store.flush(_STORE_SECONDS)
 
 
