@@ -70,6 +70,8 @@ class LangfuseScores:
             for id, one in events.items()
         ]
         answer = self._client.ask("POST", "/api/public/ingestion", {"batch": content})
+        if not isinstance(answer, Mapping) or not {"successes", "errors"} <= answer.keys():
+            raise UnavailableError("Langfuse's answer says nothing of the scores")
         refused: dict[Key, str] = {}
         again = {one.key for one in batch} - {
             events[row["id"]].key for row in answer["successes"] if row["id"] in events
@@ -106,10 +108,10 @@ class LangfuseScores:
         if time.monotonic() < self._configs_until:
             return
         try:
-            rows = list(_numbered_pages(self._client, "/api/public/score-configs", {}))
-        except RefusedError:  # scores are sent without configs; wrong keys are reported when they are sent
-            rows = []
-        self._configs = {row["name"]: row for row in rows if not row["isArchived"]}
+            rows = _numbered_pages(self._client, "/api/public/score-configs", {})
+            self._configs = {row["name"]: row for row in rows if not row["isArchived"]}
+        except (RefusedError, KeyError, TypeError):  # scores are sent without configs; wrong keys are reported then
+            self._configs = {}
         self._configs_until = time.monotonic() + _CONFIGS
 
     def close(self) -> None:
@@ -190,4 +192,4 @@ def _numbered_pages(client: RestClient, path: str, params: Mapping[str, Any]) ->
     while number <= last:
         page = client.ask("GET", path, params={**params, "page": number, "limit": _PAGE})
         yield from page["data"]
-        number, last = number + 1, page["meta"]["totalPages"]
+        number, last = number + 1, (page.get("meta") or {}).get("totalPages", 1)

@@ -11,6 +11,7 @@ from ragtrace.errors import SettingError
 from ragtrace_backends.annotations import Annotation
 from ragtrace_backends.langfuse import LangfuseScores, make_client, read_labels
 from ragtrace_backends.person_labels import StoredRequest
+from ragtrace_backends.rest_client import RestClient
 from ragtrace_backends.score_delivery import ScoreDelivery
 from tests.delivery.langfuse_api import LangfuseApi, langfuse_keys, score  # noqa: F401 a fixture
 from tests.delivery.servers import RESET, Running, serving
@@ -94,6 +95,18 @@ def test_failures_are_tried_again() -> None:
             assert delivery.flush(60)
         assert (delivery.stats().delivered, delivery.stats().lost) == (30, {})
     assert len(api.rows) == len(api.events) == 30
+
+
+def test_an_answer_of_another_shape_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of a proxy that is JSON says nothing of the scores; one in place of the configs costs none."""
+    api, ask = LangfuseApi(), RestClient.ask
+    odd: list[Any] = [{"data": [{"name": "x"}]}, None, {}]
+
+    def answer(self: RestClient, *args: Any, **kwargs: Any) -> Any:
+        return odd.pop(0) if odd else ask(self, *args, **kwargs)
+
+    monkeypatch.setattr(RestClient, "ask", answer)
+    assert [row["value"] for row in sent(api, annotation(1, value=0.5))] == [0.5]
 
 
 def test_second_score_changes_the_first() -> None:
