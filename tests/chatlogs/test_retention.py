@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from ragtrace.base.private_file import create_private, private_opener
 from ragtrace.batch.reporting.files import replace_file
@@ -104,6 +104,14 @@ def test_what_is_too_old_goes(store: Store) -> None:
     assert set(_counts(store).values()) == {0}
     with store.reading() as connection:
         assert connection.execute(select(sums)).all() == []
+
+
+def test_a_clock_that_ran_ahead_keeps_nothing_longer(store: Store) -> None:
+    """What was stored long ago is as old, whatever its own time says."""
+    _filled(store)
+    with store.writing() as connection:
+        connection.execute(update(traces).values(started=NOW + 400 * DAY, stored=NOW))
+    assert prune(store, Retention(days=1), now=NOW + 2 * DAY).traces == 20
 
 
 def _stray(store: Store, count: int, created: float) -> None:

@@ -114,7 +114,7 @@ def get_health(request: Request, user: Viewer) -> Health:
         sealed=store.keys is not None,
         bytes=_database_bytes(store),
         traces=int(store.scalar(count) or 0),
-        last_stored=store.scalar(select(traces.c.stored).order_by(traces.c.id.desc()).limit(1)),
+        last_stored=store.scalar(select(func.max(traces.c.stored))),
         queue=queue.count_items(store),
     )
 
