@@ -11,7 +11,7 @@ from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.records import Score
 from ragtrace.statistics.tally import ScoreTally
 
-_HEAD = ("evaluator", "rows", "mean", "pass share (95 %)", "failed", "not applicable", "time")
+_HEAD = ("evaluator", "rows", "mean", "pass share (95 %)", "errors", "not applicable", "time")
 
 
 @dataclass(slots=True)

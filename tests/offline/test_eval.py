@@ -205,7 +205,7 @@ def test_the_run_ends_with_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
     arguments = ["eval", str(path), "--evaluators", "pii_leakage,tokens_presence", "--jobs", "1"]
     assert main([*arguments, "--perturb", "typos"]) == 1
     shown = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
-    assert "evaluator rows mean pass share (95 %) failed not applicable time" in shown
+    assert "evaluator rows mean pass share (95 %) errors not applicable time" in shown
     (line,) = [line for line in shown if line.startswith("pii_leakage ")]
     assert line.startswith("pii_leakage 12 0.000 0.0 % (0.0 to 24.2) 0 0 ")
     assert shown[-1] == "ragtrace eval: tokens_presence has no value: 12 rows not applicable"

@@ -169,7 +169,7 @@ def test_a_gate_does_not_open_on_the_rows_that_were_measured() -> None:
         result = gate_of(run_, gate)
         assert result.problem == "faithfulness: 2 of 3 rows of (no model) have no score (budget: 2)"
         assert not result.is_missed
-    blank = Result("b", "q", " ", scores={"faithfulness": Score("faithfulness", label="not_applicable")})
+    blank = Result("b", "q", " \u200b\u2060", scores={"faithfulness": Score("faithfulness", label="not_applicable")})
     said = gate_of(run([*rows([0.9]), blank], FAITHFULNESS), "faithfulness=0.8").problem
     assert said == "faithfulness: 1 of 2 rows of (no model) have no score (no answer: 1)"
 

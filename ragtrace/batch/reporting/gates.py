@@ -103,10 +103,15 @@ def _result(run: EvaluationRun, gate: Gate, metric: Metric, model: str) -> GateR
 
 def _unmeasured(gate: Gate, rows: Sequence[Result]) -> str:
     """How many rows an error or a blank answer left without a score: a gate must not open on the others alone."""
-    scores = [(s, row.answer.strip()) for row in rows if (s := row.scores.get(gate.name))]
-    counts = Counter(s.error or "no answer" for s, answer in scores if s.error or not (answer or s.value is not None))
+    scores = [(s, _is_blank(row.answer)) for row in rows if (s := row.scores.get(gate.name))]
+    counts = Counter(s.error or "no answer" for s, blank in scores if s.error or (blank and s.value is None))
     text = ", ".join(f"{reason}: {count}" for reason, count in counts.most_common())
     return f"{counts.total()} of {len(rows)} rows of {{}} have no score ({text})" if counts else ""
+
+
+def _is_blank(answer: str) -> bool:
+    """Whether an answer shows nothing: white space, or characters without a width."""
+    return not any(c.isprintable() and not c.isspace() for c in answer)
 
 
 def _mean_problem(gate: Gate, metric: Metric, rows: Sequence[Result]) -> str:
