@@ -104,6 +104,15 @@ def test_columns_are_found_by_other_names_or_mapped(tmp_path: Path) -> None:
     assert main(["eval", str(tmp_path / "m.jsonl"), *arguments]) == 0
 
 
+def test_a_device_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The output is written by another name and renamed, which must not take the place of /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    path = jsonl(tmp_path / "rows.jsonl", [{"answer": "a"}])
+    assert main(["eval", str(path), "--evaluators", "pii_leakage", "--out", str(pipe)]) == 2
+    assert (pipe.is_fifo(), f"{pipe} is no file" in capsys.readouterr().err) == (True, True)
+
+
 def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ids that come twice, bytes that are no UTF-8, rows of another length: the rest is evaluated."""
     path = tmp_path / "t.csv"
