@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragtrace.base.groups import groups_of
 from ragtrace.errors import ModelError
 from ragtrace.evaluate import models
-from ragtrace.evaluate.models.answer_reader import AnswerSupport, Question, Reader, _parts, _windows, reader
+from ragtrace.evaluate.models.answer_reader import _WINDOW, AnswerSupport, Question, Reader, _parts, reader
 from ragtrace.evaluate.models.evidence import QUESTION, Chunks, joined, passage, stems
 
 TABLE = "# Prices\n| ticket | price |\n|---|---|\n| day | 12 euros |\n| week | 40 euros |"
@@ -93,7 +94,8 @@ def test_windows_hold_whole_statements() -> None:
     parts = _parts(offsets, [(0, 20), (20, 60), (60, 290)])
     assert [k for k, _ in parts] == [0, 1, 2, 2, 2]
     assert [i for _, part in parts for i in part] == list(range(290))
-    assert [[k for k, _ in window] for window in _windows(parts)] == [[0, 1], [2], [2], [2]]
+    windows = groups_of(parts, lambda part: len(part[1]), _WINDOW)
+    assert [[k for k, _ in window] for window in windows] == [[0, 1], [2], [2], [2]]
 
 
 def test_the_question_decides_between_look_alikes() -> None:
