@@ -113,7 +113,7 @@ def evaluate(
     parallel = count > 1 and (len(head) == _HEAD or plan.jobs > 1)
     target = out if isinstance(out, Path) else None
     if target is not None:
-        check_target(target)  # before other files stand beside it
+        check_target(target)  # before other files are written beside it
     with ExitStack() as stack:
         if any(check.asks_judge for check in checks):
             settings = prepare_judge(settings, target, parallel, stack)
