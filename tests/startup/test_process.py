@@ -92,7 +92,8 @@ def roots(spans: list[Any]) -> list[Any]:
 
 def test_a_short_program_ends_with_scores(tmp_path: Path) -> None:
     """Without a call or a setting the models are loaded first, and the root leaves with the default suite's scores."""
-    done, spans = run(tmp_path, "init()\nchain.invoke('How long is the pump covered?')", timeout=200)
+    patience = "from ragtrace.live import runtime\nruntime._LOADING = 150\n"  # a busy machine takes longer
+    done, spans = run(tmp_path, f"{patience}init()\nchain.invoke('How long is the pump covered?')", timeout=200)
     assert done.returncode == 0, done.stderr
     (root,) = roots(spans)
     assert root["ragtrace.evaluation.status"] == "scored"
