@@ -168,11 +168,11 @@ def grounding(folder: Path, limit: int) -> None:
     for name in ("ragtruth_dev", "wice", "qags_cnndm", "begin_cmu", "begin_wow"):
         of_set = rows(folder, name, limit)
         started = time.process_time()
-        found = [check(r["query"] or "", r["answer"], r["contexts"]) for r in of_set]
+        readings = [check(r["query"] or "", r["answer"], r["contexts"]) for r in of_set]
         ms = (time.process_time() - started) * 1000 / len(of_set)
 
-        def by(value: Callable[[Checked], float], found: list[Checked | str] = found) -> list[float | None]:
-            return [None if isinstance(f, str) else value(f) for f in found]
+        def by(value: Callable[[Checked], float], readings: list[Checked | str] = readings) -> list[float | None]:
+            return [None if isinstance(f, str) else value(f) for f in readings]
 
         def bound(evaluator: str) -> float:
             return 1 - (plugins.load(evaluator).threshold or 0.0)
@@ -196,7 +196,7 @@ def grounding(folder: Path, limit: int) -> None:
         for task in sorted({r["task"] for r in of_set}):
             gains.append([f"{name} {task}", *(paired(of_set, task, values[0], other) for other in values[1:])])
         if name == "ragtruth_dev":
-            marked = [(r, f) for r, f in zip(of_set, found, strict=True) if isinstance(f, Checked)]
+            marked = [(row, each) for row, each in zip(of_set, readings, strict=True) if isinstance(each, Checked)]
     show(lines)
     print(f"How much larger the AUROC of `{COMPARED[0]}` is, on the same rows (95 %, paired bootstrap over sources):\n")
     print("| task | " + " | ".join(f"than {other}" for other in COMPARED[1:]) + " |\n|---|---|---|")
@@ -297,7 +297,7 @@ def text_checks(folder: Path, limit: int) -> None:
             hit, missed = hit + ok, missed + (not ok)
         wrong += sum(not any(f.kind == k and f.start < e and s < f.end for k, s, e in gold) for f in matches)
     f1 = 2 * hit / (2 * hit + missed + wrong)
-    print(f"Personal data of structured types, spans: F1 {f1:.3f} ({hit} found, {missed} missed, {wrong} wrong)\n")
+    print(f"Personal data of structured types, spans: F1 {f1:.3f} ({hit} right, {missed} missed, {wrong} wrong)\n")
 
 
 def heads(folder: Path, limit: int) -> None:

@@ -101,9 +101,9 @@ def share(probability: float) -> Sampler:
     return sample
 
 
-def _hash(trace: Trace, purpose: bytes) -> int:
-    """A number in [0, 2**56) from the trace id, independent of those of other purposes."""
-    digest = hashlib.blake2b(trace.trace_id.to_bytes(16, "big"), digest_size=7, person=purpose).digest()
+def _hash(trace: Trace, purpose: bytes, span_id: int = 0) -> int:
+    """A number in [0, 2**56) from these ids, independent of those of other purposes."""
+    digest = hashlib.blake2b((trace.trace_id ^ span_id).to_bytes(16, "big"), digest_size=7, person=purpose).digest()
     return int.from_bytes(digest, "big")
 
 
@@ -271,7 +271,7 @@ def rate_limit(
     probability depends only on what came before, so 1/p is an unbiased weight, and the bucket stays a hard bound.
 
     `burst` defaults to twenty seconds' worth, at least 20. The limit is per process. `draw` gives the number in
-    [0, 1) that is compared with the probability; by default it is a hash of the trace id, independent of `ratio`.
+    [0, 1) that is compared with the probability; by default it is a hash of the ids, independent of `ratio`.
     """
     if not (per_second > 0 and math.isfinite(per_second)):
         raise SettingError(f"rate_limit is {per_second!r} a second; give a number above 0")
@@ -279,7 +279,7 @@ def rate_limit(
     if not capacity >= 1:
         raise SettingError(f"burst is {burst!r}; a bucket holds at least 1 token")
     steepness = math.log(1e6)
-    pick = draw or (lambda trace: _hash(trace, b"ragtrace rate") / _RANGE)
+    pick = draw or (lambda trace: _hash(trace, b"ragtrace rate", trace.span_id) / _RANGE)
     number = _RATE if draw is None else object()
     lock = threading.RLock()  # a finalizer may end a request while its thread has the lock
     tokens = capacity

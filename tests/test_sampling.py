@@ -214,6 +214,13 @@ def test_weights_under_a_rate_limit_are_unbiased(overload: int) -> None:
     assert weight == pytest.approx(offered, rel=5 / kept**0.5)
 
 
+def test_a_rate_limit_draws_for_each_request_of_a_trace() -> None:
+    """Requests of one trace, e.g. of a long job, are not all kept or all left out."""
+    sampler = rate_limit(1.0, 20, clock=Clock())
+    kept = [sampler(make_trace(span_id=number)).keep for number in range(1, 100)]
+    assert any(kept[kept.index(False) :])
+
+
 def test_a_clock_that_steps_back_does_not_stop_sampling() -> None:
     """A rate limit survives a clock that jumps into the past."""
     clock = Clock()

@@ -65,7 +65,7 @@ class Annotation:
 
     @property
     def moment(self) -> str:
-        """When it was made, as ISO 8601 in Universal Time with milliseconds."""
+        """The time at which it was made: ISO 8601, UTC, with milliseconds."""
         return datetime.fromtimestamp(self.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     @property

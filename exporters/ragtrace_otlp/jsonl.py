@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import format_span_id, format_trace_id
 
-from ragtrace.base.private_file import private_opener
+from ragtrace.base.private_file import ends_inside_line, private_opener
 from ragtrace.errors import SettingError
 from ragtrace.text.sanitizer import finite
 
@@ -25,7 +25,7 @@ class JsonLinesSpanExporter(SpanExporter):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises SettingError if the file cannot be written."""
-        self._lock, self._path, self._is_torn = threading.Lock(), Path(path).absolute(), False
+        self._lock, self._path = threading.Lock(), Path(path).absolute()
         try:
             self._file = self._opened()
         except OSError as error:
@@ -34,10 +34,7 @@ class JsonLinesSpanExporter(SpanExporter):
     def _opened(self) -> FileIO:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = FileIO(self._path, "a", opener=private_opener)
-        if size := os.fstat(file.fileno()).st_size:  # a process that died may have left half a line
-            with self._path.open("rb") as end:
-                end.seek(size - 1)
-                self._is_torn = end.read(1) != b"\n"
+        self._line_is_incomplete = ends_inside_line(self._path)
         return file
 
     def _is_gone(self) -> bool:
@@ -55,9 +52,11 @@ class JsonLinesSpanExporter(SpanExporter):
                 if not self._file.closed and self._is_gone():
                     before, self._file = self._file, self._opened()
                     before.close()
-                data = b"\n" * self._is_torn + lines.encode()  # what follows half a line must not become its end
-                self._is_torn = (self._file.write(data) or 0) < len(data)
-                if self._is_torn:
+                # What follows half a line must not become its end.
+                data = (b"\n" if self._line_is_incomplete else b"") + lines.encode()
+                written = self._file.write(data) or 0
+                self._line_is_incomplete = written < len(data)
+                if self._line_is_incomplete:
                     return SpanExportResult.FAILURE
         except (OSError, ValueError):
             return SpanExportResult.FAILURE

@@ -1,4 +1,4 @@
-"""Groups of a sequence that have room."""
+"""Divides a sequence into groups of a bounded size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ T = TypeVar("T")
 
 
 def groups_of(items: Iterable[T], size: Callable[[T], int], room: int, most: float = math.inf) -> Iterator[list[T]]:
-    """The items in groups, in their order: each of at most `most` items and `room` by `size`; an item that is larger is
-    a group alone."""
+    """The items in their order, in groups: none has more than `most` items, and their sizes add up to at most `room`.
+    An item that is larger than `room` is a group of its own."""
     group: list[T] = []
     used = 0
     for item in items:

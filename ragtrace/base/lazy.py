@@ -45,9 +45,7 @@ class Lazy(Generic[T]):
     def forget(self, *key: Hashable) -> T | None:
         """Remove and return the value for these arguments; None if no value was made. The next `get` makes one."""
         with self._lock:
-            values = dict(self._values)
-            value = values.pop(key, None)
-            self._values = values
+            value, self._values = self._values.get(key), {k: v for k, v in self._values.items() if k != key}
         return value
 
     def use(self, make: Callable[..., T] | None) -> None:

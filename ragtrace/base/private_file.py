@@ -21,6 +21,15 @@ def private_opener(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
+def ends_inside_line(path: Path) -> bool:
+    """Whether the last line of a file is incomplete: a process that was killed may leave it so. False for a device."""
+    if not path.is_file() or not (size := path.stat().st_size):
+        return False
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        return file.read(1) != b"\n"
+
+
 def create_private(path: Path) -> None:
     """Create an empty file of mode 0600, for a library that opens files itself; an existing one keeps its mode.
 

@@ -113,6 +113,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         raise ValueError(f"the row has neither query nor contexts nor answer; its columns are {names or 'none'}")
     id = _id(values.get("id"))
     steps = _list_or_text(values.get("steps"))
+    steps = tuple(steps) if isinstance(steps, (list, tuple)) else ()
     searched = values.get("contexts") == []  # says that nothing was found; without the field nothing is known
     model = None if values.get("model") is None else str(values["model"])
     trace = Trace(
@@ -123,9 +124,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
-        facts=Facts(
-            model=model, steps=tuple(steps) if isinstance(steps, (list, tuple)) else (), retrievals=int(searched)
-        ),
+        facts=Facts(model=model, steps=steps, retrievals=int(searched)),
     )
     id = number if id is None else id
     return Row(id, trace, model or "", _number(values, "duration"), _number(values, "cost"))

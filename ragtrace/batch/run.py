@@ -179,7 +179,7 @@ def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Ite
 
 def unfinished(target: Path) -> Path:
     """The output is written here and renamed when it is complete: a stopped run leaves no incomplete output. Raises
-    DataError for what is no file: a device would be replaced."""
+    DataError for a path that is no file."""
     check_target(target)
     return target.with_name(target.name + ".new")
 

@@ -218,7 +218,7 @@ class FunctionCall:
         thread: the reaper's was started when the stream began."""
         if at_once:
             return self._drop()
-        if self._recorder.knows(self._run.key):
+        if self._run.operation != semconv.OP_CHAT and self._recorder.knows(self._run.key):
             self._read_stream()  # now: the request may end before the reaper comes
         reaper.drop(self._recorder, self._drop)
 

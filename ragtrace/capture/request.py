@@ -129,7 +129,7 @@ class Request:
     graph: tuple[str, ...] | None = None
     """Thread, name, tenant and memory of the graph that runs."""
     frame: FrameType | None = None
-    """In which it runs."""
+    """The frame of LangGraph's own loop around the graph; what it holds at the end says whether the graph has ended."""
     prompt_version: object = None
     """The prompt version in the metadata of a model call."""
     reference: str | None = None

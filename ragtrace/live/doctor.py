@@ -15,6 +15,7 @@ from ragtrace import calibrations
 from ragtrace.errors import RagtraceError, SettingError, is_installed
 from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.live import requirements
+from ragtrace.live.start_line import without_secrets
 from ragtrace.live.telemetry_setup import DEFAULT_NAMES
 from ragtrace.settings import Settings, evaluator_shares, load
 from ragtrace.settings.value_forms import is_server
@@ -190,7 +191,8 @@ def _endpoint(settings: Settings) -> Finding:
     protocols = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     is_grpc = next(filter(None, map(os.environ.get, protocols)), "") == "grpc"
     if "//" not in endpoint and not is_grpc:
-        return Finding("OTLP endpoint", "wrong", f"{endpoint.rpartition('@')[2]} does not begin with http://")
+        place = without_secrets(f"//{endpoint}").removeprefix("//")
+        return Finding("OTLP endpoint", "wrong", f"{place} does not begin with http://")
     url, port = endpoint if "//" in endpoint else f"//{endpoint}", 4317 if is_grpc else 4318
     return _answers("OTLP endpoint", url, port, "start the collector or correct the endpoint")
 
@@ -203,6 +205,6 @@ def _answers(what: str, url: str, port: int, advice: str) -> Finding:
         with socket.create_connection((host, port), timeout=2.0):
             return Finding(what, "ok", f"{host}:{port} accepts connections")
     except (OSError, ValueError) as error:
-        place = url.rpartition("@")[2].partition("?")[0]
+        place = without_secrets(url).removeprefix("//")
         why = "it is no valid address" if isinstance(error, ValueError) and "@" in url else error
         return Finding(what, "wrong", f"{place} does not answer ({why}); {advice}")

@@ -87,10 +87,11 @@ def _repeat_signals() -> None:
 
 
 def _send_again(reader: int) -> None:
-    while number := os.read(reader, 1):
+    while numbers := os.read(reader, 4_096):  # at once: there may be a timer's signals, too
         time.sleep(0.1)
-        if not _has_begun and signal.getsignal(number[0]) is _on_signal:
-            signal.pthread_kill(threading.main_thread().ident or 0, number[0])
+        for number in set(numbers):
+            if not _has_begun and signal.getsignal(number) is _on_signal:
+                signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
 def _close_with_celery() -> None:

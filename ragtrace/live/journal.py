@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtrace.base.background import after_fork
-from ragtrace.base.private_file import private_opener
+from ragtrace.base.private_file import ends_inside_line, private_opener
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Score
@@ -57,8 +57,8 @@ class Journal:
         self._half = size // 2
         self._sanitizer = sanitizer or Sanitizer()
         self._clock = clock
-        self._reset()
         self._line_is_incomplete = False
+        self._reset()
         self.lost = 0
         """Lines that could not be written."""
         try:
@@ -130,16 +130,11 @@ class Journal:
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         old, self._file = self._file, self._opened()
-        self._line_is_incomplete = False
         os.close(old)
 
     def _opened(self) -> int:
         file = private_opener(str(self._path), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        size = os.fstat(file).st_size
-        if size:  # a process that died may have left an incomplete line
-            with self._path.open("rb") as end:
-                end.seek(size - 1)
-                self._line_is_incomplete = end.read(1) != b"\n"
+        self._line_is_incomplete = ends_inside_line(self._path)
         return file
 
     # --- the line ----------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
         settings.spans_file or settings.transport or settings.otlp_endpoint
     ):
         places.append("the endpoint in the environment")
-    targets = [_bare(place) for place in places if place]
+    targets = [without_secrets(place) for place in places if place]
     if not targets and not has_sinks:
         _log.warning("ragtrace: scores reach nobody; set otlp_endpoint, spans_file, store or prometheus_port")
         return
@@ -42,7 +42,7 @@ def log_start(runtime: Runtime, checks: Sequence[Evaluator], *, has_sinks: bool)
     )  # fmt: skip
 
 
-def _bare(place: str) -> str:
-    """A file as it is, and an address without user, password and parameters."""
-    scheme, mark, rest = place.partition("://")
+def without_secrets(place: str) -> str:
+    """A file as it is, and an address, also one without a scheme (`//HOST`), without user, password and parameters."""
+    scheme, mark, rest = place.partition("//")
     return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else place

@@ -221,15 +221,9 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 _SECTION = Section(
     Settings, table="", prefix=PREFIX, choices=_CHOICES, bounds=_BOUNDS,
     checks={
-        "evaluators": evaluator_shares,
-        "models": check_models,
-        "model_prices": prices,
-        "phone_regions": check_regions,
-        "frameworks": check_frameworks,
-        "judge_ledger": check_ledger,
-        "judge_api_base": check_address,
-        "otlp_endpoint": check_endpoint,
-        "transport": check_address,
+        "evaluators": evaluator_shares, "models": check_models, "model_prices": prices, "phone_regions": check_regions,
+        "frameworks": check_frameworks, "judge_ledger": check_ledger, "judge_api_base": check_address,
+        "otlp_endpoint": check_endpoint, "transport": check_address,
     },
     foreign=("RAGTRACE_CONSOLE_", "RAGTRACE_WORKER_", "RAGTRACE_CONFIG"),
 )  # fmt: skip

@@ -116,7 +116,7 @@ def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> N
 
 
 def test_a_file_that_somebody_else_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While another connection holds the lock, reading goes on; writing is told in the end who is in the way."""
+    """While another connection holds the lock, a read succeeds, and a write raises an error that says so."""
     monkeypatch.setattr("ragtrace.console.chatlogs.engine._BUSY", 0.2)
     url = str(tmp_path / "s.db")
     store = open_store(url)

@@ -311,17 +311,17 @@ def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
 def test_two_stores_write_the_same(store_url: str) -> None:
     """Two processes that store the same evaluations at once store each of them once; so do two stores of one."""
     stores = [open_store(store_url) for _ in range(4)]
-    given, ready = many(60), Barrier(4)
+    rows, ready = many(60), Barrier(4)
 
     def work(store: Store) -> None:
         ready.wait()
         for i in range(0, 60, 7):
-            store.write(given[i : i + 7])
+            store.write(rows[i : i + 7])
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(work, stores))
     assert count(stores[0], traces) == 60
-    assert count(stores[0], scores) == sum(len(e.scores) for e in given)
+    assert count(stores[0], scores) == sum(len(e.scores) for e in rows)
     assert overview(stores[0], NOW - 1e5, NOW + 1e6).total.evaluated == 60
     for store in stores:
         store.close()

@@ -17,11 +17,13 @@ import pytest
 import schemathesis
 from fastapi import FastAPI
 from schemathesis.config import SchemathesisConfig
+from sqlalchemy import func, select, update
 
 from ragtrace import calibrations
 from ragtrace.base.model_prices import ModelUsage
 from ragtrace.console import api, tokens
 from ragtrace.console.api import described
+from ragtrace.console.chatlogs.schema import traces
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.options import ConsoleSettings
@@ -141,8 +143,10 @@ def test_sums_and_choices(shop: Console) -> None:
     assert browser.get("/api/overview", params={"since": 2, "until": 1}).status_code == 422
     assert browser.get("/api/choices").json()["model"] == ["m0", "m1"]
     assert [(e["name"], e["threshold"]) for e in browser.get("/api/evaluators").json()] == [("relevance", 0.5)]
+    first = shop.store.scalar(select(func.min(traces.c.id)))
+    shop.store.execute(update(traces).where(traces.c.id == first).values(stored=4e9))  # not the latest by its own time
     health = browser.get("/api/health").json()
-    assert health["traces"] == 20
+    assert (health["traces"], health["last_stored"]) == (20, 4e9)
     assert health["bytes"] > 0
 
 

@@ -87,22 +87,22 @@ def test_row(row: str) -> None:
 @pytest.mark.parametrize("example", SCRIPTED + EXACT, ids=lambda e: f"{e[0]}-{e[1]}")
 def test_value(example: Row) -> None:
     """With claims and verdicts scripted, the value is the source's; without a model it follows from the definition."""
-    name, value, trace, given = example
+    name, value, trace, fakes = example
     if name.startswith(("bleu", "rouge")):
         pytest.importorskip("rouge_score", reason="rouge-score is not installed: pip install 'ragtrace-otel[eval]'")
-    if "answers" in given:
+    if "answers" in fakes:
         pytest.importorskip("jsonschema", reason="jsonschema is not installed: pip install 'ragtrace-otel[judge]'")
-        answers = {key: tuple(v) if key == "g_eval" else copy(v) for key, v in given["answers"].items()}
+        answers = {key: tuple(v) if key == "g_eval" else copy(v) for key, v in fakes["answers"].items()}
         use_judge(ScriptedJudge(answers))  # type: ignore[arg-type]
     if name.startswith(("perplexity", "gptscore")):
         use_causal(Uniform())
-    if "cosines" in given:
-        use_embedder(Cosines(given["cosines"]))
-    check = plugins.load(name, settings.load(given.get("settings", {}), environ={}))
+    if "cosines" in fakes:
+        use_embedder(Cosines(fakes["cosines"]))
+    check = plugins.load(name, settings.load(fakes.get("settings", {}), environ={}))
     ((score,),) = run(check, [make_trace(**trace)])
     assert score.error is None, score.explanation
     assert score.value == pytest.approx(float(Fraction(value)), abs=1e-6)
-    assert list(score.failures) == given.get("failures", [])
+    assert list(score.failures) == fakes.get("failures", [])
 
 
 def _local(name: str, trace: dict[str, Any], low: float, *more: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace import plugins
+from ragtrace.capture.spans.texts import document_of
 from ragtrace.evaluation import EvaluationError, evaluator, run
 from ragtrace.records import Facts, Trace
 from ragtrace.testing import make_trace
@@ -20,6 +21,13 @@ FORM = ScoreFormat(explanations=True, sanitizer=Sanitizer(mask_pii))
 def quotes(trace: Trace) -> float:
     """Fails with the answer as the reason."""
     raise EvaluationError("broken", trace.answer)
+
+
+def test_ids_of_other_libraries_spans_have_no_half_of_a_secret() -> None:
+    """An id is masked as a whole, too."""
+    document = document_of({"id": f"{'word ' * 49} {SECRET}", "content": "The pump runs."})
+    assert document is not None
+    assert "sk-proj" not in Sanitizer(mask_pii).text(document.id, 256)
 
 
 @pytest.mark.parametrize("name", ["groundedness", "groundedness_lexical", "groundedness_cosine", "quotes"])

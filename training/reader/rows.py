@@ -17,15 +17,15 @@ import pickle
 import random
 import re
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import record_cases
 from tokenizers import Tokenizer
+from vocabulary import cut
 
 from ragtrace.evaluate.models.evidence import Chunks, joined, stems
 from ragtrace.text.sentences import split
@@ -51,12 +51,6 @@ _RAGTRUTH = {"QA": 2_400, "Summary": 3_200, "Data2txt": 6_000}
 _WHOLE = {"faithdial_audit": 3, "q2_wow": 3, "wice_tokens_train": 1}
 """Sets of which all rows are taken, balanced or not, and how often: there is little of conversation and long claims."""
 _RELEVANCE = {"rel_selqa_answer_sentences": 3500, "rel_fetaqa_answers": 5000, "rel_clapnq": 3800}
-SPECIAL = 4
-"""PAD, CLS, SEP and UNK come first."""
-_KEPT = 40_000
-"""Pieces that are kept beside single letters: those that occur most often."""
-_FREQUENT = 16_000
-"""English pieces up to this place of the hub's order, which is that of frequency, are always among them."""
 _PASSAGES = {"rel_clapnq": 567, "rel_covidqa": 3600, "rel_xquad_12lang": 1672, "rel_selqa_answer_sentences": 7000}
 
 
@@ -340,32 +334,6 @@ class Maker:
                 self.row(two["contexts"], item["q"], item["a"], 1, absent=1, kind="other_chunks", source="cases")
             )
         return made
-
-
-def cut(tokenizer: Path, texts: Iterable[str], out: Path) -> list[int]:
-    """Write a tokenizer with the pieces that `texts` need most, all frequent English ones and single letters.
-
-    Returns the rows of the word table that its pieces had, in its order. A piece that is gone is read as smaller ones.
-    """
-    full = Tokenizer.from_file(str(tokenizer))
-    full.no_padding()
-    full.no_truncation()
-    seen: Counter[int] = Counter()
-    waiting = iter(texts)
-    while batch := list(islice(waiting, 2_000)):
-        for encoded in full.encode_batch(batch, add_special_tokens=False):
-            seen.update(encoded.ids)
-    described = json.loads(tokenizer.read_text())
-    pieces = described["model"]["vocab"]
-    always = {i for i, (piece, _) in enumerate(pieces[:_FREQUENT]) if piece.lstrip("▁").isascii()}
-    most = {i for i, _ in seen.most_common(_KEPT)}
-    single = {i for i, (piece, _) in enumerate(pieces) if len(piece.lstrip("▁")) <= 1 and ord(piece[-1]) < 0x2600}
-    kept = sorted({*range(SPECIAL), *always, *most, *single})
-    described["model"]["vocab"] = [pieces[i] for i in kept]
-    described["added_tokens"] = [t for t in described["added_tokens"] if t["id"] < SPECIAL]
-    described["truncation"] = described["padding"] = described["post_processor"] = None
-    out.write_text(json.dumps(described, ensure_ascii=False, separators=(",", ":")))
-    return kept
 
 
 def main() -> None:

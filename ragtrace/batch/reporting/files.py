@@ -70,14 +70,14 @@ def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
 
 
 def check_target(path: Path) -> None:
-    """Raise DataError for the name of what is no file: writing by another name would replace a device."""
+    """Raise DataError for the path of a device, a pipe or a folder: an output file is renamed to this path when it is
+    complete, and would take the place of the device."""
     if path.exists() and not path.is_file():
         raise DataError(f"{path} is no file; give the name of a file, or leave the option out")
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` with another name next to `path`, and rename the file when it is complete. Raises DataError for what
-    is no file."""
+    """Call `write` with another name next to `path`, and rename it when it is complete. Raises as `check_target`."""
     check_target(path)
     part = path.with_name(f".{path.name}.part")
     create_private(part)
