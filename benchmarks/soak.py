@@ -22,7 +22,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import sqlite3
 import statistics
 import subprocess
@@ -32,6 +31,8 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -65,66 +66,61 @@ def _score(trace: Trace) -> float:
 # --- the collector ---------------------------------------------------------------------------------
 
 
-@dataclass
 class Collector:
     """Takes spans and events over HTTP until it is closed, and fails as `fault` (one of FAULTS) names it."""
 
-    fault: str = ""
-    spans: int = 0
-    port: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    listening: socket.socket | None = None
+    def __init__(self) -> None:
+        self.fault, self.spans, self.port, self.lock = "", 0, 0, threading.Lock()
+        self.open()
 
     def open(self) -> None:
         """Listen, on the port of before."""
-        self.listening = socket.create_server(("127.0.0.1", self.port))
-        self.port = self.listening.getsockname()[1]
-        threading.Thread(target=self._accept, args=(self.listening,), daemon=True).start()
+        self.server: Any = ThreadingHTTPServer(("127.0.0.1", self.port), partial(_Answer, self))
+        self.server.handle_error = lambda *_: None  # a sender that gives up
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
         """Take no more connections."""
-        if self.listening is not None:
-            self.listening.shutdown(socket.SHUT_RDWR)
-            self.listening.close()
-            self.listening = None
+        closing, self.server = self.server, None
+        closing.shutdown()
+        closing.server_close()
 
-    def _accept(self, listening: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listening.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError), connection, connection.makefile("rb") as reader:
-            while line := reader.readline():
-                headers = dict(iter(lambda: reader.readline().decode().lower().strip().partition(":")[::2], ("", "")))
-                body = reader.read(int(headers["content-length"]))
-                if self.listening is None:
-                    return
-                if self.fault == "collector refuses":
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-                    continue
-                if b"/v1/traces" in line:
-                    self._count(body)
-                self._answer(connection)
-
-    def _answer(self, connection: socket.socket) -> None:
-        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-        if self.fault == "collector slow":
-            time.sleep(1.0)
-        if self.fault == "collector byte by byte":
-            for byte in itertools.cycle(b"HTTP/1.1 200 OK\r\nX: "):
-                connection.sendall(bytes([byte]))
-                time.sleep(0.2)
-        connection.sendall(answer)
-
-    def _count(self, body: bytes) -> None:
+    def count(self, body: bytes) -> None:
+        """Add the spans of a request."""
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
         request = ExportTraceServiceRequest.FromString(body)
-        count = sum(len(scope.spans) for each in request.resource_spans for scope in each.scope_spans)
         with self.lock:
-            self.spans += count
+            self.spans += sum(len(scope.spans) for each in request.resource_spans for scope in each.scope_spans)
+
+
+class _Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, collector: Collector, *arguments: Any) -> None:
+        self.collector = collector
+        super().__init__(*arguments)
+
+    def do_POST(self) -> None:
+        body, fault = self.rfile.read(int(self.headers["Content-Length"])), self.collector.fault
+        if self.collector.server is not self.server:
+            self.close_connection = True
+            return
+        refuses = fault == "collector refuses"
+        if self.path == "/v1/traces" and not refuses:
+            self.collector.count(body)
+        time.sleep(1.0 if fault == "collector slow" else 0.0)
+        if fault == "collector byte by byte":
+            for byte in itertools.cycle(b"HTTP/1.1 200 OK\r\nX: "):
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.2)
+        self.send_response(400 if refuses else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Silence."""
 
 
 # --- the application -------------------------------------------------------------------------------
@@ -237,7 +233,7 @@ def fault_of(kind: str, collector: Collector, folder: Path, application: int) ->
     finally:
         ended.set()
         collector.fault = ""
-        if collector.listening is None:
+        if collector.server is None:
             collector.open()
         if database is not None:
             database.execute("ROLLBACK")
@@ -291,7 +287,6 @@ class Memory:
 def run(minutes: float, rate: float, turn: float, folder: Path) -> bool:
     """Run, print, and say whether all differences are 0."""
     collector = Collector()
-    collector.open()
     command = [sys.executable, __file__, "--serve", "--rate", str(rate), "--folder", str(folder)]
     command += ["--endpoint", f"http://127.0.0.1:{collector.port}"]
     environment = {**os.environ, "SOAK_FAULT": str(folder / "fault"), "OTEL_EXPORTER_OTLP_TIMEOUT": "5"}

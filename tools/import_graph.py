@@ -1,4 +1,4 @@
-"""Reads Python files and the imports between them; the standard library's ast is enough."""
+"""Reads Python files and the imports between them, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,12 +50,10 @@ class Module:
 
 @dataclass(frozen=True, order=True)
 class Import:
-    """That `importer` imports `imported` at `line`; both are modules of the product."""
+    """That `importer` imports `imported`; both are modules of the product."""
 
     importer: str
     imported: str
-    line: int
-    for_types_only: bool
 
 
 @dataclass(frozen=True, order=True)
@@ -91,7 +90,6 @@ def imports_between(modules: dict[str, Module]) -> list[Import]:
 
 
 def _imports_of(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
-    typing_only = _typing_only(module)
     for node in module.nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -102,7 +100,7 @@ def _imports_of(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
             continue
         for name in names:
             if name in modules and name != module.name:
-                yield Import(module.name, name, node.lineno, node in typing_only)
+                yield Import(module.name, name)
 
 
 def _absolute_base(module: Module, node: ast.ImportFrom) -> str:
@@ -152,39 +150,16 @@ def external_package(name: str) -> str:
     return f"{first}.{second}" if first == "opentelemetry" and second in OPENTELEMETRY_PARTS else first
 
 
-def circles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Returns the groups of names that reach each other, without names that reach only themselves."""
+def circle(imports: Iterable[Import]) -> list[str]:
+    """Returns files that import each other in a circle, imports for types included; none where there is no circle."""
     following: dict[str, set[str]] = {}
-    for start, end in edges:
-        following.setdefault(start, set()).add(end)
-    reached = {name: _reached(name, following) for name in following}
-    groups = {frozenset(other for other in ends if name in reached.get(other, ())) for name, ends in reached.items()}
-    return sorted(sorted(group) for group in groups if len(group) > 1)
-
-
-def _reached(name: str, following: dict[str, set[str]]) -> set[str]:
-    names, waiting = set(), [name]
-    while waiting:
-        found = following.get(waiting.pop(), set()) - names
-        names |= found
-        waiting += found
-    return names
-
-
-def file_circles(imports: Iterable[Import]) -> list[list[str]]:
-    """Returns the files that import each other, imports for types included."""
-    return circles((i.importer, i.imported) for i in imports)
-
-
-def package_circles(imports: Iterable[Import], modules: dict[str, Module]) -> list[list[str]]:
-    """Returns circles in which a package takes part: among the rooms, and among the children of each package."""
-    packages = {name for name, module in modules.items() if module.is_package}
-    edges = {(room(i.importer), room(i.imported)) for i in imports}
-    groups = circles((start, end) for start, end in edges if start != end)
-    for parent in sorted(packages - {"ragtrace"}):
-        edges = {(_child(i.importer, parent), _child(i.imported, parent)) for i in imports}
-        groups += circles((start, end) for start, end in edges if start and end and start != end)
-    return [group for group in groups if any(name in packages for name in group)]
+    for each in imports:
+        following.setdefault(each.importer, set()).add(each.imported)
+    try:
+        TopologicalSorter(following).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def room(name: str) -> str:
@@ -199,15 +174,3 @@ def room(name: str) -> str:
     if parts[1:2] in DOOR:
         return "door"
     return parts[1] if parts[1] in FOLDERS else "shared"
-
-
-def runs_back_up(imports: Iterable[Import], layers: list[list[str]]) -> list[Import]:
-    """Returns the imports from a lower layer to a higher one; `layers` are rooms, the highest layer first."""
-    height = {name: -number for number, layer in enumerate(layers) for name in layer}
-    return [i for i in imports if height[room(i.imported)] > height[room(i.importer)]]
-
-
-def _child(name: str, parent: str) -> str:
-    """Returns the direct child of `parent` that holds the module `name`, or '' when none does."""
-    inside = name.removeprefix(parent + ".")
-    return "" if inside == name else f"{parent}.{inside.split('.')[0]}"

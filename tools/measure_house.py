@@ -3,8 +3,7 @@
 python tools/measure_house.py                             all static figures
 python tools/measure_house.py --check                     the same; exits 1 when an aim is missed
 python tools/measure_house.py --lower                     writes the figures of tests/house/ratchet.json that fell
-python tools/measure_house.py --list                      the places behind every figure too
-python tools/measure_house.py --dialect [FOLDER ...]      names that are not plain English, by file
+python tools/measure_house.py --list                      the places behind every figure that misses its aim
 """
 
 from __future__ import annotations
@@ -21,20 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import dialect
-from import_graph import (
-    PRODUCT,
-    ROOT,
-    SOURCES,
-    Module,
-    file_circles,
-    files_below,
-    imports_between,
-    package_circles,
-    product_modules,
-    room,
-    runs_back_up,
-)
+from import_graph import ROOT, Module, circle, files_below, imports_between, product_modules, room
 
 # Nouns of the field that end in -ing; every other module name of that form says an activity where a thing should be.
 FIELD_NOUNS = {
@@ -47,6 +33,20 @@ FIELD_NOUNS = {
 CONVENTIONAL_STEMS = {"cli", "conversion", "handler", "instrumentor", "part", "server", "sink"}
 # Modules of routes: each is named after the thing that it shows.
 ROUTES = ("ragtrace.console.api.", "ragtrace.console.pages.")
+
+# A participle alone does not say what the value is: `matches`, `payload`, `message`, `rows` do.
+PARTICIPLES = frozenset((
+    "asked", "begun", "chosen", "drawn", "fallen", "found", "given", "gone", "heard", "held", "kept", "known", "looked",
+    "made", "met", "named", "numbered", "offered", "paced", "parked", "pointed", "ranged", "said", "seen", "settled",
+    "shown", "spaced", "taken", "told", "torn", "turned", "valued", "wanted", "whoever",
+))  # fmt: skip
+# Names that others use: fields of files and of statistics, and attributes of the public fakes.
+PUBLIC_NAMES = {
+    "exporters/ragtrace_otlp/hold.py": {"held", "parked", "_parked"},
+    "ragtrace/base/background.py": {"offered", "_offered"}, "ragtrace/calibrations.py": {"made"},
+    "ragtrace/console/api/calibrations.py": {"made"}, "ragtrace/console/review/agreement.py": {"seen"},
+    "ragtrace/console/review/calibration.py": {"made"}, "ragtrace/testing.py": {"asked"},
+}  # fmt: skip
 
 RATCHET = "tests/house/ratchet.json"
 OPTION = re.compile(r'add(?:_argument)?\(\s*"(--[a-z-]+)"')
@@ -88,19 +88,10 @@ def figures(root: Path = ROOT) -> list[Figure]:
 
 
 def _structure(modules: dict[str, Module], root: Path) -> Iterator[Figure]:
-    imports = imports_between(modules)
-    circles = [" - ".join(group) for group in file_circles(imports)]
-    yield Figure("circles between files", len(circles), 0, circles)
-    circles = [" - ".join(group) for group in package_circles(imports, modules)]
-    yield Figure("circles between packages", len(circles), 0, circles)
-    order = floors(root)
-    homeless = sorted({room(name) for name in modules} - {name for floor in order for name in floor})
+    files = circle(imports_between(modules))
+    yield Figure("files in a circle", len(files), 0, files)
+    homeless = sorted({room(name) for name in modules} - {name for floor in floors(root) for name in floor})
     yield Figure("rooms without a floor", len(homeless), 0, homeless)
-    imports = [i for i in imports if room(i.importer) not in homeless and room(i.imported) not in homeless]
-    upward = runs_back_up(imports, order)
-    for title, typing_only in (("imports that run back up", False), ("the same, for types only", True)):
-        places = [f"{i.importer}:{i.line} -> {i.imported}" for i in upward if i.for_types_only is typing_only]
-        yield Figure(title, len(places), 0, places)
     loose = sorted(path.name for path in (root / "ragtrace").glob("*.py"))
     yield Figure("loose files in ragtrace/", len(loose), 16, loose)
 
@@ -182,19 +173,23 @@ def _functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDe
     return (node for node in module.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+def participles(module: Module) -> Iterator[tuple[int, str]]:
+    """Yields (line, name) of each local, parameter, attribute and field that is a participle alone."""
+    allowed = next((names for path, names in PUBLIC_NAMES.items() if str(module.path).endswith(path)), set())
+    for node in module.nodes:
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        else:
+            continue
+        if name.strip("_").lower() in PARTICIPLES and name not in allowed:
+            yield node.lineno, name
+
+
 def _participles(title: str, modules: list[Module]) -> Figure:
-    places = [f"{module.path}:{line} {name}" for module in modules for line, name in dialect.names(module)]
+    places = [f"{module.path}:{line} {name}" for module in modules for line, name in participles(module)]
     return Figure(f"participles as names, {title}", len(places), 0, places)
-
-
-def _print_dialect(folders: list[str]) -> None:
-    paths = [
-        path
-        for folder in folders
-        for path in ([ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py")))
-    ]
-    modules = [Module(str(path), path, path.read_text(encoding="utf-8")) for path in paths]
-    print(dialect.listing(modules, str(ROOT)))
 
 
 def _lower(measured: list[Figure]) -> None:
@@ -209,13 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="exit with 1 when a figure misses its aim")
     parser.add_argument("--lower", action="store_true", help="write what the figures of the ratchet have fallen to")
     parser.add_argument("--list", action="store_true", help="list the places behind each figure that misses its aim")
-    parser.add_argument("--dialect", nargs="*", metavar="FOLDER", help="list names that are not plain English")
     options = parser.parse_args(arguments)
-    if options.dialect is not None:
-        _print_dialect(
-            options.dialect or [*(s + "/" + p for s in SOURCES for p in PRODUCT if (ROOT / s / p).is_dir()), "grafana"]
-        )
-        return 0
     measured = figures()
     if options.lower:
         _lower(measured)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 TEXT = (
@@ -18,7 +17,6 @@ ANSWER = (
     "Tie the trunk to a post. Take the post away after the second winter."
 )
 TASKS = 200
-THREADS = 8
 
 Ask = Callable[[str], Any]
 Wrap = Callable[[Ask], Ask]
@@ -43,15 +41,6 @@ def _timed(ask: Ask, number: int) -> float:
     started = time.perf_counter_ns()
     ask(_question(number))
     return (time.perf_counter_ns() - started) / 1000
-
-
-def _in_threads(ask: Ask) -> Serve:
-    pool = ThreadPoolExecutor(THREADS)
-
-    def serve(requests: int) -> list[float]:
-        return list(pool.map(lambda number: _timed(ask, number), range(requests)))
-
-    return serve
 
 
 def _in_tasks(ask: Callable[[str], Awaitable[Any]]) -> Serve:
@@ -139,11 +128,6 @@ def langchain_tasks(_wrap: Wrap) -> Serve:
     return _in_tasks(_chain().ainvoke)
 
 
-def langchain_threads(wrap: Wrap) -> Serve:
-    """The chain in eight threads."""
-    return _in_threads(wrap(_chain().invoke))
-
-
 def langchain_stream(wrap: Wrap) -> Serve:
     """The chain, streamed character by character."""
     chain = _chain()
@@ -211,22 +195,7 @@ def llama_index(wrap: Wrap) -> Serve:
     return in_turn(wrap(lambda question: str(engine.query(question))))
 
 
-def llama_index_chat(wrap: Wrap) -> Serve:
-    """A chat engine over a retriever; each request is a conversation of one turn."""
-    from llama_index.core.chat_engine import ContextChatEngine
-
-    retriever, model = _index_parts()
-    engine = ContextChatEngine.from_defaults(retriever=retriever, llm=model)
-
-    def ask(question: str) -> str:
-        engine.reset()
-        return str(engine.chat(question))
-
-    return in_turn(wrap(ask))
-
-
 APPLICATIONS: dict[str, Callable[[Wrap], Serve]] = {
-    "langchain": langchain, "langchain-tasks": langchain_tasks, "langchain-threads": langchain_threads,
+    "langchain": langchain, "langchain-tasks": langchain_tasks,
     "langchain-stream": langchain_stream, "langgraph": langgraph, "llama-index": llama_index,
-    "llama-index-chat": llama_index_chat,
 }  # fmt: skip
