@@ -9,20 +9,17 @@ from typing import Any
 
 import pytest
 from llama_index.core import PromptTemplate, SummaryIndex
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.program import FunctionCallingProgram
-from llama_index.core.query_engine import CustomQueryEngine, RouterQueryEngine, TransformQueryEngine
+from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import TextNode
-from llama_index.core.selectors import LLMSingleSelector
-from llama_index.core.tools import FunctionTool, QueryEngineTool
+from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
-from workflows.retry_policy import ConstantDelayRetryPolicy
 
 from ragtrace import semconv
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
@@ -123,28 +120,11 @@ class Outer(Workflow):
         return StopEvent(result=await Inner().run(q=ev.q))
 
 
-class Again(Workflow):
-    """Fails at the first try."""
-
-    @step(retry_policy=ConstantDelayRetryPolicy(delay=0.001, maximum_attempts=2))
-    async def only(self, ev: StartEvent) -> StopEvent:
-        if not getattr(self, "tried", False):
-            self.tried = True
-            raise DOWN
-        return StopEvent(result="yes")
-
-
 def workflow(kind: Callable[..., Workflow], **inputs: Any) -> Any:
     async def start() -> Any:
         return await kind().run(**inputs)
 
     return asyncio.run(start())
-
-
-def routed() -> Any:
-    tool = QueryEngineTool.from_defaults(engine("yes"), name="shelf", description="Books.")
-    selector = LLMSingleSelector.from_defaults(llm=model('[{"choice": 1, "reason": "r"}]'))
-    return RouterQueryEngine(selector, [tool], llm=model("yes")).query("q?")
 
 
 def handed_over() -> Any:
@@ -158,28 +138,12 @@ def handed_over() -> Any:
 
 TWO = [TextNode(text="Paris is big.", id_="d1"), TextNode(text="Rome is old.", id_="d2")]
 MODELS = {
-    "predict": Scenario(lambda: model("yes").predict(PROMPT, x="it"), (("Say it", "yes"),), "chat"),
     "predict, streamed": Scenario(lambda: list(model("A B").stream(PROMPT, x="it")), (("Say it", "A B"),), "chat"),
     "object": Scenario(lambda: joking().structured_predict(Joke, PROMPT, x="it"), OBJECT, "workflow chat tool"),
-    "object, asynchronous": Scenario(
-        lambda: asyncio.run(joking().astructured_predict(Joke, PROMPT, x="it")), OBJECT, "workflow chat tool"
-    ),
-    "object in parts": Scenario(lambda: list(joking().stream_structured_predict(Joke, PROMPT, x="it")), OBJECT, "chat"),
     "object in parts, asynchronous": Scenario(lambda: asyncio.run(read_objects()), OBJECT, "chat"),
-    "object that fails": Scenario(
-        lambda: model(DOWN).structured_predict(Joke, PROMPT, x="it"), (("Say it", ""),), "workflow! chat!",
-        error="ConnectionError",
-    ),
-    "structured model": Scenario(
-        lambda: joking().as_structured_llm(Joke).chat(user("q?")), (("q?", '{"setup":"s"}'),), "chat tool"
-    ),
     "program of functions": Scenario(
         lambda: FunctionCallingProgram.from_defaults(output_cls=Joke, prompt=PROMPT, llm=joking())(x="it"), OBJECT,
         "workflow chat tool",
-    ),
-    "predict and call": Scenario(
-        lambda: model(calls("add", a=1, b=2)).predict_and_call([FunctionTool.from_defaults(add)], user_msg="q?"),
-        (("q?", "3"),), "workflow chat tool",
     ),
     "chat with tools": Scenario(
         lambda: model(calls("add", a=1, b=2)).chat_with_tools([FunctionTool.from_defaults(add)], user_msg="q?"), (),
@@ -195,25 +159,14 @@ ENGINES = {
     "summary index": Scenario(
         lambda: SummaryIndex(TWO).as_query_engine(llm=model("yes")).query("q?"), ONCE, "workflow retrieval chat", BOTH
     ),
-    "tree": Scenario(querying("yes", response_mode="tree_summarize"), ONCE, "workflow retrieval chat", BOTH),
-    "refined": Scenario(querying("no", "yes", response_mode="refine"), ONCE, "workflow retrieval chat chat", BOTH),
-    "object of the application": Scenario(
-        querying(calls("Joke", setup="s"), output_cls=Joke), (("q?", '{"setup": "s"}'),),
-        "workflow retrieval chat tool", BOTH,
-    ),
     "structured model": Scenario(
         lambda: index().as_query_engine(llm=joking().as_structured_llm(Joke)).query("q?"),
         (("q?", '{"setup": "s"}'),), "workflow retrieval chat tool", BOTH,
-    ),
-    "hypothetical document": Scenario(
-        lambda: TransformQueryEngine(engine("yes"), HyDEQueryTransform(llm=model("Paris"))).query("q?"), ONCE,
-        "workflow chat retrieval chat", BOTH,
     ),
     "reranked by a model": Scenario(
         querying("yes", node_postprocessors=[LLMRerank(llm=model("Doc: 2, Relevance: 9"), top_n=1)]),
         ONCE, "workflow retrieval rerank chat chat", ("d2",),
     ),
-    "routed": Scenario(routed, ONCE, "workflow chat retrieval chat", BOTH),
     "engine of the application": Scenario(lambda: Custom().query("q?"), ONCE, "workflow completion"),
     "question condensed": Scenario(
         lambda: index().as_chat_engine(chat_mode="condense_question", llm=model("alone?", "yes")).chat(
@@ -223,24 +176,13 @@ ENGINES = {
 }  # fmt: skip
 AGENTS = {
     "function agent": Scenario(asking(calls("add", a=1, b=2), "yes"), ONCE, "agent chat tool chat"),
-    "two tools at once": Scenario(asking(calls("add", "add", a=1, b=2), "yes"), ONCE, "agent chat tool tool chat"),
     "tool that fails": Scenario(asking(calls("broken", a=1), "yes", tools=[broken]), ONCE, "agent chat tool! chat"),
     "tool that does not exist": Scenario(asking(calls("nothing", a=1), "yes"), ONCE, "agent chat chat"),
-    "tool that answers": Scenario(
-        asking(calls("add", a=1, b=2), tools=[FunctionTool.from_defaults(add, return_direct=True)]), (("q?", "3"),),
-        "agent chat tool",
-    ),
     "too many turns": Scenario(
         asking(calls("add", a=1, b=2), max_iterations=2), (("q?", ""),), "agent! chat tool chat",
         error="WorkflowRuntimeError",
     ),
     "model that fails": Scenario(asking(DOWN), (("q?", ""),), "agent! chat!", error="ConnectionError"),
-    "earlier turns": Scenario(asking("yes", chat_history=[*user("before")]), ONCE, "agent chat"),
-    "agent that reasons": Scenario(
-        lambda: run(ReActAgent(tools=[add], llm=model(
-            'Thought: x\nAction: add\nAction Input: {"a": 1, "b": 2}', "Thought: done\nAnswer: yes"))), ONCE,
-        "agent chat tool chat",
-    ),
     "handed over": Scenario(handed_over, ONCE, "workflow agent chat tool agent chat"),
 }  # fmt: skip
 WORKFLOWS = {
@@ -248,7 +190,6 @@ WORKFLOWS = {
         lambda: workflow(Parallel, inputs=["a", "b", "c"]), (('["a", "b", "c"]', "a, b, c"),), "workflow chat chat chat"
     ),
     "workflow inside a workflow": Scenario(lambda: workflow(Outer, q="q?"), ONCE, "workflow chat"),
-    "step tried again": Scenario(lambda: workflow(Again, q="q?"), ONCE, "workflow"),
 }
 SCENARIOS = {**MODELS, **{f"engine: {k}": v for k, v in ENGINES.items()}, **AGENTS, **WORKFLOWS}
 
