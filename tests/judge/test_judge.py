@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from ragtrace import plugins, settings
 from ragtrace.errors import SettingError
 from ragtrace.evaluate.critics import byop
 from ragtrace.evaluate.g_eval import expected, g_eval_of
-from ragtrace.evaluate.judge import Judge, JudgeError, Prompt, Usage, gather, get_judge
+from ragtrace.evaluate.judge import Judge, JudgeError, Prompt, Usage, client, gather, get_judge
 from ragtrace.evaluate.judge.ledger import NANO, BudgetError, Ledger
 from ragtrace.evaluate.judge.prompts import render
 from ragtrace.evaluate.judge.replies import UnreadableError, read
@@ -133,11 +134,11 @@ def test_a_server_that_breaks_on_a_form_is_asked_without(judging: Callable[..., 
     assert served.requests[-1]["response_format"]["type"] == "json_schema"
 
 
-def test_the_server_says_when_to_come_back(judging: Callable[..., Judge]) -> None:
-    """Retry-After is heeded, in seconds."""
-    with s.serving(s.status(429, Retry_After="0"), s.status(429, Retry_After="0"), s.says("true")) as served:
-        assert judging(served.url, retries=2).ask(PROMPT, {"answer": "x"}).value["verdict"]
-    assert len(served.requests) == 3
+@pytest.mark.parametrize(("seconds", "pause"), [("0", 0.0), ("1.5", 1.5), ("9999", client._WAIT)])
+def test_the_server_says_when_to_come_back(seconds: str, pause: float) -> None:
+    """Retry-After is heeded, in seconds, up to a bound."""
+    failure = SimpleNamespace(response=SimpleNamespace(headers={"retry-after": seconds}))
+    assert client._pause(SimpleNamespace(outcome=SimpleNamespace(exception=lambda: failure))) == pause
 
 
 def test_an_answer_is_paid_for_once(judging: Callable[..., Judge], tmp_path: Path) -> None:
