@@ -31,7 +31,6 @@ class Scenario:
 
 
 def operations(recorded: Recorded) -> str:
-    """The operations of the recorded spans."""
     words = []
     for span in sorted(recorded.spans, key=lambda span: span.start_time or 0):
         operation = str((span.attributes or {})[semconv.OPERATION])
@@ -41,7 +40,6 @@ def operations(recorded: Recorded) -> str:
 
 
 def check(scenario: Scenario, recorded: Recorded) -> None:
-    """Run a scenario and compare."""
     raised = None
     try:
         scenario.run()

@@ -9,10 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pydantic
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import (
-    HumanInTheLoopMiddleware,
-    ToolRetryMiddleware,
-)
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_classic.agents import AgentExecutor, create_react_agent, create_tool_calling_agent
 from langchain_classic.chains import ConversationalRetrievalChain
@@ -20,11 +17,7 @@ from langchain_classic.output_parsers import OutputFixingParser
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
-from langchain_core.runnables import (
-    Runnable,
-    RunnableLambda,
-    RunnablePassthrough,
-)
+from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.runnables.config import ContextThreadPoolExecutor
 from langchain_core.tools import create_retriever_tool, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -57,16 +50,11 @@ def ask(model: Any) -> Runnable[Any, Any]:
     return PROMPT | model | StrOutputParser()
 
 
-def again(model: Any) -> Any:
-    return model.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
-
-
 def agent(*replies: Any, tools: Any = (search,), **options: Any) -> Any:
     return create_agent(chat(*replies), tools=list(tools), **options)
 
 
 def asking(*replies: Any, **options: Any) -> Callable[[], Any]:
-    """A call of an agent."""
     return lambda: agent(*replies, **options).invoke({"messages": "q?"})
 
 
@@ -78,7 +66,6 @@ def graph(node: Callable[[Any], Any]) -> Any:
 
 
 def answering(model: Any) -> Callable[[Any], Any]:
-    """A node that asks a model."""
     return lambda state: {"messages": [model.invoke(state["messages"])]}
 
 
@@ -164,7 +151,10 @@ def functional() -> Any:
 
 
 CHAINS = {
-    "retry": Scenario(lambda: ask(again(chat(DOWN, "yes"))).invoke({"q": "q?"}), ONCE, "workflow chat! chat"),
+    "retry": Scenario(
+        lambda: ask(chat(DOWN, "yes").with_retry(stop_after_attempt=2, wait_exponential_jitter=False)).invoke(
+            {"q": "q?"}), ONCE, "workflow chat! chat",
+    ),
     "fallback, streamed": Scenario(
         lambda: list(stream(DOWN).with_fallbacks([stream("yes")]).stream("q?")), ONCE, "workflow chat! chat"
     ),

@@ -63,12 +63,10 @@ def run(agent: Any, question: Any = "q?", **options: Any) -> Any:
 
 
 def asking(*replies: Any, tools: Any = (add,), **options: Any) -> Callable[[], Any]:
-    """A call of an agent."""
     return lambda: run(FunctionAgent(tools=list(tools), llm=model(*replies)), **options)
 
 
 def querying(*replies: Any, **options: Any) -> Callable[[], Any]:
-    """A query of an engine."""
     return lambda: engine(*replies, **options).query("q?")
 
 

@@ -28,7 +28,6 @@ GROUPS = {
 
 
 def words_of(recorded: Recorded) -> str:
-    """Everything that the spans say."""
     spans = [(span.name, dict(span.attributes or {}), span.status.description) for span in recorded.spans]
     events = [(event.name, dict(event.attributes or {})) for span in recorded.spans for event in span.events]
     return str([*spans, *events])
