@@ -6,14 +6,14 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.grafana import ROOT, check
+from tests.grafana import ROOT, check, first
 
 needs_tools = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("amtool") is None,
@@ -54,32 +54,26 @@ def test_every_alert_is_tested() -> None:
     assert fired == {rule["alert"] for rule in check.rules() if "alert" in rule}
 
 
-# --- what the check would catch ------------------------------------------------------------------
+LINE = "timeseries"
+MUTATIONS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no description": lambda page: first(page, LINE).update(description=""),
+    "no unit": lambda page: first(page, LINE)["fieldConfig"]["defaults"].pop("unit"),
+    "an unknown variable": lambda page: first(page, LINE)["targets"][0].update(expr="up{x=~'$nobody'}"),
+    "its own data source": lambda page: first(page, LINE).update(datasource={"type": "prometheus", "uid": "mine"}),
+    "two panels in one place": lambda page: page["panels"][1].update(gridPos=page["panels"][0]["gridPos"]),
+    "two of one id": lambda page: page["panels"][1].update(id=page["panels"][0]["id"]),
+    "editable": lambda page: page.update(editable=True),
+    "a lost runbook": lambda page: first(page, LINE).update(links=[{"url": "x/docs/runbooks/Nothing.md"}]),
+    "a type that is not rendered": lambda page: first(page, LINE).update(type="gauge"),
+}
 
 
-def mutations() -> Iterator[tuple[str, Callable[[dict[str, Any]], object]]]:
-    def first(page: dict[str, Any]) -> dict[str, Any]:
-        return next(p for p in page["panels"] if p["type"] == "timeseries")
-
-    yield "no description", lambda page: first(page).update(description="")
-    yield "no unit", lambda page: first(page)["fieldConfig"]["defaults"].pop("unit")
-    yield "an unknown variable", lambda page: first(page)["targets"][0].update(expr="up{x=~'$nobody'}")
-    yield "its own data source", lambda page: first(page).update(datasource={"type": "prometheus", "uid": "mine"})
-    yield "two panels in one place", lambda page: page["panels"][1].update(gridPos=page["panels"][0]["gridPos"])
-    yield "two of one id", lambda page: page["panels"][1].update(id=page["panels"][0]["id"])
-    yield "editable", lambda page: page.update(editable=True)
-    yield "a lost runbook", lambda page: first(page).update(links=[{"url": "x/docs/runbooks/Nothing.md"}])
-    yield "a type that is not rendered", lambda page: first(page).update(type="gauge")
-
-
-@pytest.mark.parametrize(("name", "mutate"), list(mutations()), ids=lambda x: x if isinstance(x, str) else "")
-def test_a_mutated_dashboard_is_caught(
-    name: str, mutate: Callable[[dict[str, Any]], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutated_dashboard_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What breaks a dashboard is found."""
     pages = check.dashboards()
     page = json.loads(json.dumps(pages["ragtrace-overview.json"]))
-    mutate(page)
+    MUTATIONS[name](page)
     monkeypatch.setattr(check, "dashboards", lambda: {**pages, "ragtrace-overview.json": page})
     assert list(check.lint()) != [], name
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.grafana import check
+from tests.grafana import check, first
 
 pytestmark = [
     pytest.mark.skipif(
@@ -18,10 +18,6 @@ pytestmark = [
     ),
     pytest.mark.timeout(300),
 ]
-
-
-def first(page: dict[str, Any], kind: str) -> dict[str, Any]:
-    return next(panel for panel in check.panels(page) if panel["type"] == kind)
 
 
 def defaults(page: dict[str, Any], kind: str) -> dict[str, Any]:
