@@ -26,12 +26,6 @@ from ragtrace.evaluate.models.embedding import get_embedder
 from ragtrace.records import Evaluation, Score
 from ragtrace.testing import make_trace
 
-_HEARING = """
-import signal
-from ragtrace.cli import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-"""
-"""A shell that starts the tests in the background makes them, and what they start, deaf to Ctrl-C."""
 _ANSWERS = Path(traffic.__file__).with_name("answers.jsonl")
 
 
@@ -133,13 +127,11 @@ def test_a_taken_port_and_an_interrupt(tmp_path: Path) -> None:
     """A taken metrics port is replaced; Ctrl-C for all processes ends a served demo with its summary, nothing else."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        options = ["demo", "--serve", "--requests", "2"]
         process = subprocess.Popen(
-            [sys.executable, "-c", _HEARING + f"raise SystemExit(main({options}))"], cwd=tmp_path, text=True,
+            [sys.executable, "-m", "ragtrace", "demo", "--serve", "--requests", "2"], cwd=tmp_path, text=True,
             env={**os.environ, "RAGTRACE_PROMETHEUS_PORT": str(port)}, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        assert process.stdout is not None
         output = []
         for line in process.stdout:
             output.append(line)
