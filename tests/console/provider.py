@@ -24,8 +24,6 @@ CLIENT, SECRET = "ragtrace", "a secret of the client that is long enough"
 
 
 class Provider:
-    """One provider with one client and one user."""
-
     def __init__(self) -> None:
         self.key = RSAKey.generate_key(2048, {"kid": "k1", "use": "sig"})
         self.issuer = ""
@@ -104,7 +102,6 @@ def _part(data: bytes) -> str:
 
 @contextmanager
 def provided() -> Iterator[Provider]:
-    """A provider that listens."""
     made = Provider()
     server = uvicorn.Server(uvicorn.Config(made.app, port=0, log_config=None, lifespan="off", ws="none"))
     socket = server.config.bind_socket()

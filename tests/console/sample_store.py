@@ -122,7 +122,6 @@ def review_some(store: Store, count: int) -> None:
         if task is None:
             continue
         stored = store.get(task.trace)
-        assert stored is not None
         good = {s.name: s.value is not None and s.value >= 0.5 for s in stored.evaluation.scores}
         verdicts = tuple(
             Verdict(name, "pass" if good[name] != (chance.random() < 0.1) else "fail")

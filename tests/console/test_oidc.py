@@ -22,14 +22,12 @@ from tests.row_files import rows
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    """One that listens."""
     with provided() as made:
         yield made
 
 
 @pytest.fixture
 def sso(store: Store, provider: Provider) -> Console:
-    """A console that trusts it."""
     roles = {"staff": "viewer", "judges": "reviewer", "bosses": "admin"}
     return Console(store, ConsoleSettings(oidc=Oidc(provider.issuer, CLIENT, SECRET, "groups", roles)))
 

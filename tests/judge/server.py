@@ -19,7 +19,6 @@ Behaviour = Callable[[Handler, dict[str, Any]], None]
 
 
 def completion(text: str | None, *, finish: str = "stop", tokens: tuple[int, int] = (100, 10), top: Any = None) -> Any:
-    """The body of a chat completion."""
     choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}
     if top is not None:
         alternatives = [{"token": t, "logprob": p, "bytes": None} for t, p in top]
@@ -47,7 +46,6 @@ def begin(handler: Handler, length: int) -> None:
 
 
 def says(text: str | None, **more: Any) -> Behaviour:
-    """A good completion with this text."""
     return lambda handler, _: send(handler, 200, json.dumps(completion(text, **more)).encode())
 
 
@@ -73,7 +71,6 @@ def raw(body: str, kind: str = "application/json") -> Behaviour:
 
 
 def hangs(handler: Handler, _: Any) -> None:
-    """No answer."""
     time.sleep(30)
 
 
@@ -105,7 +102,6 @@ def unpacks_to_a_gigabyte(handler: Handler, _: Any) -> None:
 
 
 def breaks_off(handler: Handler, _: Any) -> None:
-    """Half of a body."""
     body = json.dumps(completion('{"answer_fails": false, "reason": ""}')).encode()
     begin(handler, len(body))
     handler.wfile.write(body[: len(body) // 2])
@@ -114,7 +110,6 @@ def breaks_off(handler: Handler, _: Any) -> None:
 
 
 def resets(handler: Handler, _: Any) -> None:
-    """The connection is reset."""
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     handler.rfile.close()  # it holds the socket, too
     handler.connection.close()

@@ -29,7 +29,6 @@ def fail(text: str) -> str:
 
 
 def sent(served: s.Server) -> str:
-    """All that the server was sent."""
     return json.dumps(served.requests)
 
 

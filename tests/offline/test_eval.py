@@ -65,9 +65,6 @@ def plain(rows: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-# --- what is read --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["jsonl.gz", "json", "csv", "csv.gz", "parquet", "folder"])
 def test_every_form_gives_the_same_rows(kind: str, tmp_path: Path) -> None:
     """JSON lines, a JSON array, CSV, Parquet and a data set on disk, packed or not, hold the same rows."""
@@ -241,8 +238,6 @@ def test_evaluators_that_were_chosen_may_suit_no_row(tmp_path: Path) -> None:
     assert main(["eval", str(path), "--evaluators", "default", "--out", str(tmp_path / "o.jsonl")]) == 0
 
 
-# --- resumption ----------------------------------------------------------------------------------
-
 SLOW = '''
 import time
 from pathlib import Path
@@ -352,9 +347,6 @@ def test_a_judge_that_cannot_be_asked_is_said_first(
     assert main([*arguments, "--judge", "openai/unheard-of"]) == 2
     assert "model_prices" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir() if p.suffix != ".judge"] == ["in.jsonl"]
-
-
-# --- gates, reports, comparison ------------------------------------------------------------------
 
 
 def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

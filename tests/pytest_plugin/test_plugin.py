@@ -84,9 +84,6 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# --- reviewed logs --------------------------------------------------------------------------------
-
-
 def cases(output: str) -> list[str]:
     return sorted(line.lstrip(".") for line in output.splitlines() if "LOG " in line)
 
@@ -120,9 +117,6 @@ def test_unusable_logs_are_an_error_in_one_line(content: str | None, message: st
     assert message in line
     assert "1 error" in output
     assert "Traceback" not in output
-
-
-# --- the report beside the run --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("processes", [0, 2])
@@ -164,9 +158,6 @@ def test_a_report_without_its_packages_is_refused(tmp_path: Path) -> None:
     output = run_pytest(tmp_path, "-p", "no_pyarrow", "--ragtrace-report", "r")
     assert output.startswith("ERROR: The setting --ragtrace-report needs the package 'pyarrow'")
     assert "passed" not in output
-
-
-# --- costs ----------------------------------------------------------------------------------------
 
 
 def test_the_plugin_loads_nothing_before_its_first_use(tmp_path: Path) -> None:
@@ -223,9 +214,6 @@ def test_models_are_loaded_once(tmp_path: Path) -> None:
         """,
     )
     assert "3 passed" in run_pytest(tmp_path)
-
-
-# --- the documentation ----------------------------------------------------------------------------
 
 
 def blocks(language: str) -> list[str]:

@@ -32,5 +32,4 @@ class Page(HTMLParser):
         self.text.append(data)
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
-        """The attributes of all elements of a kind."""
         return [attrs for name, attrs in self.tags if name == tag]

@@ -54,7 +54,6 @@ def in_terminal(
 
 
 def ragtrace(*arguments: str) -> list[str]:
-    """The command line of `ragtrace` in this interpreter."""
     return [sys.executable, "-m", "ragtrace", *arguments]
 
 

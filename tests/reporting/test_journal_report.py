@@ -204,7 +204,6 @@ def test_figures_are_weighted(tmp_path: Path) -> None:
     path = written(tmp_path / "j", many + few)
     (app,) = live_report(path, NOW - HOUR, NOW).apps
     (row,) = app.rows
-    assert row.now.passes is not None and row.now.score is not None  # noqa: PT018
     assert row.now.passes.value == pytest.approx(0.9)
     assert row.now.score.value == pytest.approx(0.9 * 0.9 + 0.1 * 0.1)
     assert row.now.passes.effective == pytest.approx(400**2 / (40 + 3_600))
@@ -240,9 +239,9 @@ def test_intervals_stay_in_their_range(tmp_path: Path) -> None:
     values = [1.0] * 30 + [0.4]
     rows = [evaluation(NOW - 60 - n, Score("a", value), Score("b", 10 * value)) for n, value in enumerate(values)]
     report = live_report(written(tmp_path / "j", rows), NOW - DAY, NOW)
-    a, b = (row.now.score for row in report.apps[0].rows)
-    assert a is not None and a.interval is not None and a.interval[1] == 1.0  # noqa: PT018
-    assert b is not None and b.interval is not None and b.interval[1] > 10.0  # noqa: PT018
+    a, b = (row.now.score.interval[1] for row in report.apps[0].rows)
+    assert a == 1.0
+    assert b > 10.0
 
 
 def test_another_threshold_is_no_rise(tmp_path: Path) -> None:

@@ -30,9 +30,6 @@ def sampled(chance: random.Random, requests: int, fails: float) -> tuple[list[fl
     return verdicts, inclusion
 
 
-# --- estimates ---------------------------------------------------------------------------------------------
-
-
 @given(st.lists(values, min_size=1, max_size=50), probabilities)
 def test_equal_weights_give_the_mean(result: list[float], p: float) -> None:
     """With one probability for all, the estimate is the mean and the effective size the count."""
@@ -47,7 +44,6 @@ def test_intervals_contain_the_estimate(pairs: list[tuple[float, float]]) -> Non
     its bounds lie in [0, 1]."""
     result, inclusion = [v for v, _ in pairs], [p for _, p in pairs]
     rate = weighted([float(v > 0) for v in result], inclusion)
-    assert rate.interval is not None
     assert 0 <= rate.interval[0] <= rate.value <= rate.interval[1] <= 1
     for estimate in (weighted(result, inclusion), rate):
         assert 0 < estimate.effective <= estimate.count == len(pairs)
@@ -86,7 +82,6 @@ def test_coverage(requests: int, runs: int, kind: str) -> None:
         )
         truth = 0.88 if kind == "rate" else 0.88 * 0.8 + 0.12 * 0.3
         interval = weighted(result, inclusion).interval
-        assert interval is not None
         hits += interval[0] <= truth <= interval[1]
     assert hits / runs >= 0.93
 
@@ -123,7 +118,5 @@ def test_sums_add_up(pairs: list[tuple[float, float]], cut: int) -> None:
         whole.add(value, p)
     parts[0] += parts[1]
     both, one = parts[0].mean(), whole.mean()
-    assert both is not None
-    assert one is not None
     assert both.value == pytest.approx(one.value, rel=1e-6, abs=1e-6)
     assert both.count == one.count

@@ -35,9 +35,7 @@ def sums(scores: list[tuple[float, float]]) -> Sums:
 
 
 def estimate(judged: list[JudgedLog], scores: list[tuple[float, float]]) -> TrueShare:
-    share = true_share(judged, sums(scores))
-    assert share is not None
-    return share
+    return true_share(judged, sums(scores))
 
 
 @pytest.mark.parametrize("even", [True, False])
