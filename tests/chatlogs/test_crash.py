@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from ragtrace.batch.pytest_plugin.reviewed_logs import read_logs
 from ragtrace.console.chatlogs.schema import contents, details, scores, traces
@@ -22,6 +22,7 @@ from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.errors import DataError, StoreError
 from tests.chatlogs.evaluations import made
+from tests.databases import count
 
 KILLS = int(os.environ.get("RAGTRACE_KILLS", "12"))
 """The promise is a hundred: RAGTRACE_KILLS=100."""
@@ -56,29 +57,26 @@ def _killed(url: str, kills: int) -> list[int]:
 
 
 def _numbers(store: Store) -> set[int]:
-    with store.reading() as connection:
-        return {int(own, 16) for own in connection.scalars(select(traces.c.trace_id))}
+    return {int(own, 16) for (own,) in store.rows(select(traces.c.trace_id))}
 
 
 def test_no_acknowledged_row_is_lost(store_url: str) -> None:
     """Killed while it stores, again and again: what was acknowledged is there; a batch is there whole or not at all."""
     acknowledged = _killed(store_url, KILLS)
-    store = open_store(store_url)
-    there = _numbers(store)
-    for i, last in enumerate(acknowledged):
-        first = i * 1_000_000
-        assert set(range(first + 1, last + 1)) <= there
-        assert len([n for n in there if first < n <= first + 999_999]) % 20 == 0
-    with store.reading() as connection:
-        counts = [connection.scalar(select(func.count()).select_from(t)) for t in (contents, scores, details)]
-        assert counts == [len(there), 2 * len(there), len(there)]
-        if store.sqlite:
-            assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
-            assert connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall() == []
-            connection.exec_driver_sql("INSERT INTO search (search) VALUES ('integrity-check')")
-    assert len(find(store, Filter(text=f'"question {acknowledged[0]}"')).rows) == 1
-    assert store.write([made(0, trace_id=2**100)]) == 1
-    store.close()
+    with closing(open_store(store_url)) as store:
+        there = _numbers(store)
+        for i, last in enumerate(acknowledged):
+            first = i * 1_000_000
+            assert set(range(first + 1, last + 1)) <= there
+            assert len([n for n in there if first < n <= first + 999_999]) % 20 == 0
+        assert [count(store, t) for t in (contents, scores, details)] == [len(there), 2 * len(there), len(there)]
+        with store.reading() as connection:
+            if store.sqlite:
+                assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+                assert connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall() == []
+                connection.exec_driver_sql("INSERT INTO search (search) VALUES ('integrity-check')")
+        assert len(find(store, Filter(text=f'"question {acknowledged[0]}"')).rows) == 1
+        assert store.write([made(0, trace_id=2**100)]) == 1
 
 
 _READER = """
@@ -98,17 +96,16 @@ def test_a_store_that_one_process_opens_twice_loses_nothing(tmp_path: Path) -> N
         command = [sys.executable, "-c", _READER, url]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-    first = open_store(url)
-    first.write([made(0, trace_id=1)])
-    second = open_store(url)
-    with pytest.raises(DataError, match="has no reviewed logs"):
-        read_logs(url)
-    assert second.get(f"{1:032x}") is not None
-    assert numbers_elsewhere() == "[1]"
-    first.write([made(0, trace_id=2)])
-    assert numbers_elsewhere() == "[1, 2]"
-    second.write([made(0, trace_id=3)])
-    first.close()
+    with closing(open_store(url)) as first:
+        first.write([made(0, trace_id=1)])
+        second = open_store(url)
+        with pytest.raises(DataError, match="has no reviewed logs"):
+            read_logs(url)
+        assert second.get(f"{1:032x}") is not None
+        assert numbers_elsewhere() == "[1]"
+        first.write([made(0, trace_id=2)])
+        assert numbers_elsewhere() == "[1, 2]"
+        second.write([made(0, trace_id=3)])
     assert numbers_elsewhere() == "[1, 2, 3]"
     with second.reading() as connection:
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
@@ -119,12 +116,11 @@ def test_a_file_that_somebody_else_holds(tmp_path: Path, monkeypatch: pytest.Mon
     """While another connection holds the lock, a read succeeds, and a write raises an error that says so."""
     monkeypatch.setattr("ragtrace.console.chatlogs.engine._BUSY", 0.2)
     url = str(tmp_path / "s.db")
-    store = open_store(url)
-    store.write([made(1)])
-    with closing(sqlite3.connect(url, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        assert len(find(store, Filter()).rows) == 1
-        with pytest.raises(StoreError, match="another process holds its lock"):
-            store.write([made(2)])
-    assert store.write([made(2)]) == 1
-    store.close()
+    with closing(open_store(url)) as store:
+        store.write([made(1)])
+        with closing(sqlite3.connect(url, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert len(find(store, Filter()).rows) == 1
+            with pytest.raises(StoreError, match="another process holds its lock"):
+                store.write([made(2)])
+        assert store.write([made(2)]) == 1

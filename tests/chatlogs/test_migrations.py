@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -21,35 +22,29 @@ from ragtrace.testing import make_trace
 
 def test_the_migrations_make_what_the_code_expects(store_url: str) -> None:
     """A store of the first release keeps its traces, and gets the tables of `schema`, with its indexes, no others."""
-    store = open_store(store_url)
-    store.write([Evaluation(make_trace(), ())])
-    with store.writing() as connection:
+    with closing(open_store(store_url)) as store:
+        store.write([Evaluation(make_trace(), ())])
         added = (f"ALTER TABLE traces DROP {column}" for column in ("cost", "tenant", "searched"))
-        for change in ("DROP INDEX ix_traces_tenant_id", *added):
-            connection.execute(text(change))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0005'"))
-    store.close()
-    store = open_store(store_url)
-    assert len(find(store, Filter()).rows) == 1
-    own = ("search", "alembic_version")
+        for change in ("DROP INDEX ix_traces_tenant_id", *added, "UPDATE alembic_version SET version_num = '0005'"):
+            store.execute(text(change))
+    with closing(open_store(store_url)) as store:
+        assert len(find(store, Filter()).rows) == 1
+        own = ("search", "alembic_version")
 
-    def ours(_object: object, name: str | None, kind: str, *_more: object) -> bool:
-        return not (kind == "table" and (name or "").startswith(own))
+        def ours(_object: object, name: str | None, kind: str, *_more: object) -> bool:
+            return not (kind == "table" and (name or "").startswith(own))
 
-    with store.reading() as connection:
-        context = MigrationContext.configure(connection, opts={"include_object": ours})
-        found = [d for d in compare_metadata(context, metadata) if "search" not in str(d)]
-    store.close()
+        with store.reading() as connection:
+            context = MigrationContext.configure(connection, opts={"include_object": ours})
+            found = [d for d in compare_metadata(context, metadata) if "search" not in str(d)]
     assert found == []
 
 
 @pytest.mark.parametrize(("version", "why"), [("9999", "newer version.*at 9999"), ("0004", "before 0.2.0")])
 def test_a_store_of_an_unknown_version_is_left_alone(store_url: str, version: str, why: str) -> None:
     """A store of a version that does not exist yet, or was never released, is refused with what to do."""
-    store = open_store(store_url)
-    with store.writing() as connection:
-        connection.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
-    store.close()
+    with closing(open_store(store_url)) as store:
+        store.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
     for is_upgraded in (True, False):
         with pytest.raises(SettingError, match=f"{why}.*Nothing was changed"):
             open_store(store_url, upgrade=is_upgraded)
@@ -61,9 +56,8 @@ def test_an_upgrade_that_fails_changes_nothing(store_url: str, monkeypatch: pyte
     with pytest.raises(ZeroDivisionError):
         open_store(store_url)
     monkeypatch.undo()
-    store = open_store(store_url)
-    assert not find(store, Filter(text="pump")).rows
-    store.close()
+    with closing(open_store(store_url)) as store:
+        assert not find(store, Filter(text="pump")).rows
 
 
 @pytest.mark.process

@@ -6,6 +6,7 @@ import base64
 import random
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -28,9 +29,8 @@ COUNT = 250
 def filled(store: Store) -> Store:
     """A store with many different traces, every seventh one reviewed and liked, evaluator c where lower is better."""
     store.write(GIVEN, [Evaluator("c", len, threshold=0.5, direction="lower")])
-    with store.writing() as connection:
-        own = [f"{e.trace.trace_id:032x}" for e in GIVEN if e.trace.trace_id % 7 == 0]
-        connection.execute(update(traces).where(traces.c.trace_id.in_(own)).values(reviewed=True, thumbs=1))
+    own = [f"{e.trace.trace_id:032x}" for e in GIVEN if e.trace.trace_id % 7 == 0]
+    store.execute(update(traces).where(traces.c.trace_id.in_(own)).values(reviewed=True, thumbs=1))
     return store
 
 
@@ -258,14 +258,13 @@ def test_very_long_texts(store: Store) -> None:
 
 def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
     """With a key a search by text is refused with the reason; everything else is found as ever."""
-    store = open_store(store_url, key=base64.b64encode(b"k" * 32).decode())
-    store.write(GIVEN[:50])
-    with pytest.raises(SettingError, match=r"encrypted.*texts cannot be searched"):
-        find(store, Filter(text="pump"))
-    given = Filter(user_id="u1")
-    assert sorted(_ids(store, given)) == sorted(f"{e.trace.trace_id:032x}" for e in GIVEN[:50] if _fits(given, e))
-    assert set(find(store, Filter()).rows[0].query.split()) <= set(WORDS)
-    store.close()
+    with closing(open_store(store_url, key=base64.b64encode(b"k" * 32).decode())) as store:
+        store.write(GIVEN[:50])
+        with pytest.raises(SettingError, match=r"encrypted.*texts cannot be searched"):
+            find(store, Filter(text="pump"))
+        given = Filter(user_id="u1")
+        assert sorted(_ids(store, given)) == sorted(f"{e.trace.trace_id:032x}" for e in GIVEN[:50] if _fits(given, e))
+        assert set(find(store, Filter()).rows[0].query.split()) <= set(WORDS)
 
 
 @pytest.mark.parametrize(("filter_", "options", "error"), rows(__file__, "questions_that_have_no_answer"))
@@ -292,27 +291,26 @@ def test_an_empty_store_has_pages(store: Store) -> None:
 
 def test_no_listing_sorts_or_scans(tmp_path: Any) -> None:
     """On SQLite every listing of ids comes out of an index in its order: none scans the table, none sorts it."""
-    store = open_store(str(tmp_path / "s.db"))
-    store.write(GIVEN)
-    seen: list[str] = []
-    connection = store.engine.raw_connection()
-    connection.driver_connection.set_trace_callback(seen.append)  # type: ignore[union-attr]
-    connection.close()
-    for given in (
-        Filter(), Filter(app="shop"), Filter(env="prod"), Filter(model="m1"), Filter(prompt_version="v1"),
-        Filter(session_id="s1"), Filter(user_id="u1"), Filter(cause="retrieval"), Filter(thumbs=1),
-        Filter(reviewed=False), Filter(errors=True), Filter(evaluator="a", label="fail"),
-        Filter(evaluator="a", label="error"), Filter(evaluator="a", low=0.2), Filter(since=NOW, until=NOW + 9_000),
-        Filter(text="pump"), Filter(app="shop", since=NOW),
-    ):  # fmt: skip
-        find(store, given, limit=5)
-    listings = [line for line in seen if line.startswith(("SELECT", "WITH")) and "DESC" in line and "LIMIT" in line]
-    assert len(listings) > 15
-    with store.reading() as reading:
-        for line in listings:
-            plan = [row[3] for row in reading.execute(text("EXPLAIN QUERY PLAN " + line.replace(":", "\\:")))]
-            told = [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN traces")
-                    or step.startswith("SCAN scores") or "AUTOMATIC" in step]  # fmt: skip
-            told = [step for step in told if not step.startswith("SCAN traces USING") or "INDEX" not in step]
-            assert not told, (line, plan)
-    store.close()
+    with closing(open_store(str(tmp_path / "s.db"))) as store:
+        store.write(GIVEN)
+        seen: list[str] = []
+        connection = store.engine.raw_connection()
+        connection.driver_connection.set_trace_callback(seen.append)  # type: ignore[union-attr]
+        connection.close()
+        for given in (
+            Filter(), Filter(app="shop"), Filter(env="prod"), Filter(model="m1"), Filter(prompt_version="v1"),
+            Filter(session_id="s1"), Filter(user_id="u1"), Filter(cause="retrieval"), Filter(thumbs=1),
+            Filter(reviewed=False), Filter(errors=True), Filter(evaluator="a", label="fail"),
+            Filter(evaluator="a", label="error"), Filter(evaluator="a", low=0.2), Filter(since=NOW, until=NOW + 9_000),
+            Filter(text="pump"), Filter(app="shop", since=NOW),
+        ):  # fmt: skip
+            find(store, given, limit=5)
+        listings = [line for line in seen if line.startswith(("SELECT", "WITH")) and "DESC" in line and "LIMIT" in line]
+        assert len(listings) > 15
+        with store.reading() as reading:
+            for line in listings:
+                plan = [row[3] for row in reading.execute(text("EXPLAIN QUERY PLAN " + line.replace(":", "\\:")))]
+                told = [step for step in plan if "TEMP B-TREE" in step or step.startswith("SCAN traces")
+                        or step.startswith("SCAN scores") or "AUTOMATIC" in step]  # fmt: skip
+                told = [step for step in told if not step.startswith("SCAN traces USING") or "INDEX" not in step]
+                assert not told, (line, plan)

@@ -136,12 +136,11 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert runtime.pipeline.submit(make_trace(query="secretly", facts=Facts(user_id="u1")))
         assert runtime.flush(60)
         assert runtime.store.written == 1
-    store = open_store(str(path), key=KEY)
-    (row,) = find(store, Filter()).rows
-    found = store.get(row.trace_id)
-    assert (found.trace.query, found.trace.facts.app) == ("secretly", "help")
-    assert [(s.name, s.label) for s in found.evaluation.scores] == [("long_enough", "pass")]
-    store.close()
+    with closing(open_store(str(path), key=KEY)) as store:
+        (row,) = find(store, Filter()).rows
+        found = store.get(row.trace_id)
+        assert (found.trace.query, found.trace.facts.app) == ("secretly", "help")
+        assert [(s.name, s.label) for s in found.evaluation.scores] == [("long_enough", "pass")]
 
 
 @pytest.mark.parametrize(("given", "said"), [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -34,11 +36,16 @@ def _hex(number: int) -> str:
     return f"{number + 1:032x}"
 
 
-@pytest.mark.parametrize("key", [None, KEY])
-def test_what_goes_in_comes_out(store_url: str, key: str | None) -> None:
+@pytest.fixture(params=[None, KEY], ids=["readable", "sealed"])
+def any_store(request: pytest.FixtureRequest, store_url: str) -> Iterator[Store]:
+    """A store without a key, and one with a key."""
+    with closing(open_store(store_url, key=request.param)) as store:
+        yield store
+
+
+def test_what_goes_in_comes_out(any_store: Store) -> None:
     """Every field of a trace and its scores is kept, with a key as without."""
-    store = open_store(store_url, key=key)
-    given = rich()
+    store, given = any_store, rich()
     assert store.write([given], now=NOW + 60) == 1
     found = store.get(_hex(7))
     assert found.trace == given.trace
@@ -48,7 +55,6 @@ def test_what_goes_in_comes_out(store_url: str, key: str | None) -> None:
     assert (found.thumbs, found.reviewed, found.feedback) == (None, False, ())
     assert store.get(found.id) == store.get(_hex(7).upper()) == found
     assert [store.get(n) for n in ("0" * 32, "' OR 1=1 --", 0, -1, 2**70)] == [None] * 5
-    store.close()
 
 
 def test_again_changes_nothing(store: Store) -> None:
@@ -76,21 +82,18 @@ def test_two_spans_of_one_trace(store: Store) -> None:
     assert store.get(_hex(1)).trace.span_id == 99
 
 
-@pytest.mark.parametrize("key", [None, KEY])
-def test_texts_that_databases_refuse(store_url: str, key: str | None) -> None:
+def test_texts_that_databases_refuse(any_store: Store) -> None:
     """NUL and lone surrogates cost no trace: sealed they come back, plain they become U+FFFD in their place."""
-    store = open_store(store_url, key=key)
     odd = "a\0b\ud800c\U0001f600"
     given = made(
         1, Score("x\0y", 0.5, explanation=odd), query=odd, answer=odd, error=odd,
         documents=(Document("d", odd, None, {odd: odd}),),
         attributes={odd: {1, 2}, "path": Path("/x")}, facts=Facts(app=odd, user_id=odd, session_id=odd),
     )  # fmt: skip
-    assert store.write([given]) == 1
-    found = store.get(_hex(1))
-    assert found.trace.answer == (odd if key else "a\ufffdb\ufffdc\U0001f600")
-    assert (found.trace.documents[0].content, found.trace.attributes["path"]) == (odd, "/x")
-    store.close()
+    assert any_store.write([given]) == 1
+    trace = any_store.get(_hex(1)).trace
+    assert trace.answer == (odd if any_store.keys else "a\ufffdb\ufffdc\U0001f600")
+    assert (trace.documents[0].content, trace.attributes["path"]) == (odd, "/x")
 
 
 def test_values_that_are_none(store: Store) -> None:
@@ -114,8 +117,7 @@ def test_many_at_the_same_moment(store: Store) -> None:
     """Traces of the same millisecond all find a place, in the same second."""
     assert store.write([made(n, started=NOW) for n in range(3_000)]) == 3_000
     assert store.write([made(n, started=NOW) for n in range(2_900, 6_000)]) == 3_000
-    with store.reading() as connection:
-        low, high = connection.execute(select(func.min(traces.c.id), func.max(traces.c.id))).one()
+    ((low, high),) = store.rows(select(func.min(traces.c.id), func.max(traces.c.id)))
     assert count(store, traces) == 6_000
     assert lowest_id(NOW) <= low <= high < lowest_id(NOW + 1)
 
@@ -141,9 +143,8 @@ def test_a_score_of_others_has_its_bucket(store: Store) -> None:
     """Whoever inserts a score without knowing of buckets gets the right one."""
     store.write([made(1)])
     row = {"trace": store.get(_hex(1)).id, "evaluator": "e", "version": "1", "method": "human", "probability": 1.0}
-    with store.writing() as connection:
-        connection.execute(insert(scores).values(value=0.42, scored=NOW, **row))
-        assert connection.scalar(select(scores.c.bucket)) == bucket(0.42)
+    store.execute(insert(scores).values(value=0.42, scored=NOW, **row))
+    assert store.scalar(select(scores.c.bucket)) == bucket(0.42)
 
 
 def test_evaluators_are_remembered(store: Store) -> None:
@@ -156,8 +157,7 @@ def test_evaluators_are_remembered(store: Store) -> None:
 
     store.write([made(1, Score("loops", 0.1, version="2"), Score("other", 0.3))], [loops], now=NOW)
     store.write([], [replace(loops, threshold=0.6)])
-    with store.reading() as connection:
-        rows = {r.name: r for r in connection.execute(select(schema.evaluators))}
+    rows = {row.name: row for row in store.rows(select(schema.evaluators))}
     loops = rows["loops"]
     assert (loops.threshold, loops.direction, loops.description) == (0.6, "lower", "How much it repeats itself.")
     assert (rows["other"].threshold, rows["other"].direction) == (None, "higher")
@@ -166,14 +166,13 @@ def test_evaluators_are_remembered(store: Store) -> None:
 def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
     """The file of a store with a key has neither texts nor user ids nor explanations in it."""
     path = tmp_path / "sealed.db"
-    store = open_store(str(path), key=KEY)
-    marks = [f"mark{n}xyz" for n in range(6)]
-    given = made(
-        1, Score("e", 0.1, explanation=marks[0]), query=marks[1], answer=marks[2], reference=marks[3],
-        documents=(Document("d", marks[4]),), facts=Facts(user_id=marks[5]),
-    )  # fmt: skip
-    store.write([given])
-    store.close()
+    with closing(open_store(str(path), key=KEY)) as store:
+        marks = [f"mark{n}xyz" for n in range(6)]
+        given = made(
+            1, Score("e", 0.1, explanation=marks[0]), query=marks[1], answer=marks[2], reference=marks[3],
+            documents=(Document("d", marks[4]),), facts=Facts(user_id=marks[5]),
+        )  # fmt: skip
+        store.write([given])
     raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert len(raw) > 10_000
     assert not [mark for mark in marks if mark.encode() in raw]
@@ -200,36 +199,30 @@ def test_a_key_for_a_store_without(store: Store, store_url: str) -> None:
 
 def test_content_is_bound_to_its_trace(store_url: str) -> None:
     """Sealed content that was moved to another trace, or altered, is refused."""
-    store = open_store(store_url, key=KEY)
-    store.write([made(1), made(2)])
-    first, second = store.get(_hex(1)), store.get(_hex(2))
-    with store.writing() as connection:
-        sealed = connection.scalar(select(contents.c.sealed).where(contents.c.trace == first.id))
-        connection.execute(update(contents).where(contents.c.trace == second.id).values(sealed=sealed))
-    with pytest.raises(StoreError, match="altered"):
-        store.get(_hex(2))
-    assert store.get(_hex(1)) == first
-    store.close()
+    with closing(open_store(store_url, key=KEY)) as store:
+        store.write([made(1), made(2)])
+        first, second = store.get(_hex(1)), store.get(_hex(2))
+        sealed = store.scalar(select(contents.c.sealed).where(contents.c.trace == first.id))
+        store.execute(update(contents).where(contents.c.trace == second.id).values(sealed=sealed))
+        with pytest.raises(StoreError, match="altered"):
+            store.get(_hex(2))
+        assert store.get(_hex(1)) == first
 
 
 def test_another_key(store_url: str) -> None:
     """With the new key first and the old one after it everything is readable; rekey makes the old one needless."""
-    store = open_store(store_url, key=KEY)
     given = rich()
-    store.write([given])
-    store.close()
-    store = open_store(store_url, key=f"{OTHER}\n{KEY}")
-    assert store.get(_hex(7)).trace == given.trace  # type: ignore[union-attr]
-    store.write([made(1, facts=Facts(user_id="u1"))])
-    assert len(set(user_keys(store.keys, "u1"))) == 2
-    store.close()
+    with closing(open_store(store_url, key=KEY)) as store:
+        store.write([given])
+    with closing(open_store(store_url, key=f"{OTHER}\n{KEY}")) as store:
+        assert store.get(_hex(7)).trace == given.trace  # type: ignore[union-attr]
+        store.write([made(1, facts=Facts(user_id="u1"))])
+        assert len(set(user_keys(store.keys, "u1"))) == 2
     assert rekey(store_url, f"{OTHER},{KEY}") == 1
-    store = open_store(store_url, key=OTHER)
-    found = store.get(_hex(7))
-    assert (found.trace, found.evaluation.scores[0]) == (given.trace, given.scores[0])
-    with store.reading() as connection:
-        assert set(connection.scalars(select(traces.c.user_key))) == {user_keys(store.keys, "u1")[0]}
-    store.close()
+    with closing(open_store(store_url, key=OTHER)) as store:
+        log = store.get(_hex(7))
+        assert (log.trace, log.evaluation.scores[0]) == (given.trace, given.scores[0])
+        assert set(store.rows(select(traces.c.user_key))) == {(user_keys(store.keys, "u1")[0],)}
     with pytest.raises(SettingError):
         open_store(store_url, key=KEY)
 
@@ -237,16 +230,14 @@ def test_another_key(store_url: str) -> None:
 def test_a_first_key(tmp_path: Path) -> None:
     """rekey seals what was readable, and the file keeps nothing of it."""
     path = tmp_path / "s.db"
-    store = open_store(str(path))
-    store.write([made(1, query="readable1", facts=Facts(user_id="person1"))])
-    store.close()
+    with closing(open_store(str(path))) as store:
+        store.write([made(1, query="readable1", facts=Facts(user_id="person1"))])
     assert b"readable1" in path.read_bytes()
     assert rekey(str(path), KEY) == 1
     raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert not [mark for mark in (b"readable1", b"person1") if mark in raw]
-    store = open_store(str(path), key=KEY)
-    assert store.get(_hex(1)).trace.query == "readable1"  # type: ignore[union-attr]
-    store.close()
+    with closing(open_store(str(path), key=KEY)) as store:
+        assert store.get(_hex(1)).trace.query == "readable1"  # type: ignore[union-attr]
 
 
 def test_where_a_key_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,11 +283,9 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
 def test_an_error_carries_no_content(store: Store) -> None:
     """What the database says of a row that it refuses does not quote the row."""
     store.write([made(1)])
-    with store.reading() as connection:
-        row = dict(connection.execute(select(traces)).mappings().one())
-    again = insert(traces).values({**row, "id": row["id"] + 1, "app": "very secret"})
-    with pytest.raises(IntegrityError) as caught, store.writing() as connection:
-        connection.execute(again)
+    (row,) = store.rows(select(traces))
+    with pytest.raises(IntegrityError) as caught:
+        store.execute(insert(traces).values({**row._mapping, "id": row.id + 1, "app": "very secret"}))
     assert "very secret" not in str(caught.value)
 
 

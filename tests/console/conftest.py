@@ -43,8 +43,6 @@ def faithfulness(_trace: Any) -> float:
 
 @dataclass(slots=True)
 class Console:
-    """An application with its store."""
-
     store: Store
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     app: FastAPI = None  # type: ignore[assignment]
@@ -70,7 +68,6 @@ class Console:
         accounts.add(self.store, name, role, PASSWORD)
 
     def user(self, name: str) -> int:
-        """The id of a user."""
         with self.store.reading() as connection:
             return accounts.find(connection, name).id
 
@@ -83,10 +80,7 @@ class Console:
         return browser
 
     def csrf(self, browser: TestClient) -> str:
-        """The token of a browser's session."""
-        session = sessions.find(self.store, browser.cookies["ragtrace"], 1e9)
-        assert session is not None
-        return session.csrf
+        return sessions.find(self.store, browser.cookies["ragtrace"], 1e9).csrf
 
     def program(self, user: str, *scopes: str, **options: Any) -> TestClient:
         """A program with an API token of that user."""

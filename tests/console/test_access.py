@@ -22,6 +22,7 @@ from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings, Oidc, is_loopback, load_console, load_oidc
 from ragtrace.errors import DataError, SettingError
 from tests.console.conftest import ADDRESS, PASSWORD, TRACE, Console, both_databases, served
+from tests.databases import count
 from tests.row_files import rows
 
 
@@ -128,8 +129,7 @@ def test_passwords_are_kept_as_argon2id_and_hashed_anew_when_its_parameters_chan
     """The database has no password, only hashes; a sign-in renews an old hash with the parameters of RFC 9106."""
 
     def kept() -> str:
-        with console.store.reading() as connection:
-            return str(connection.scalar(select(schema.users.c.password).where(schema.users.c.name == "rob")))
+        return str(console.store.scalar(select(schema.users.c.password).where(schema.users.c.name == "rob")))
 
     before = kept()
     assert before.startswith("$argon2id$")
@@ -199,26 +199,23 @@ def test_the_cookie_is_for_the_server_alone(console: Console) -> None:
 def test_the_database_knows_neither_cookie_nor_token(console: Console) -> None:
     """Whoever reads the tables of sessions and tokens can use none of them."""
     cookie = console.signed_in("rob").cookies["ragtrace"]
-    with console.store.reading() as connection:
-        rows = connection.execute(select(schema.sessions)).mappings().all()
-    assert cookie not in str([dict(row) for row in rows])
+    (session,) = console.store.rows(select(schema.sessions))
+    assert cookie not in str(tuple(session))
     browser = console.stranger()
-    browser.cookies.set("ragtrace", rows[0]["hash"])
+    browser.cookies.set("ragtrace", session.hash)
     assert browser.get("/api/me").status_code == 401
     _, secret = tokens.add(console.store, "t", "rob", ["read"])
     assert re.fullmatch(r"rt_[\w-]{43}", secret)
-    with console.store.reading() as connection:
-        row = dict(connection.execute(select(schema.tokens)).mappings().one())
-    assert secret not in str(row)
-    assert tokens.find(console.store, row["hash"]) is tokens.find(console.store, "rt_" + row["hash"]) is None
+    (row,) = console.store.rows(select(schema.tokens))
+    assert secret not in str(tuple(row))
+    assert tokens.find(console.store, row.hash) is tokens.find(console.store, "rt_" + row.hash) is None
 
 
 @both_databases
 def test_a_session_ends_when_it_is_idle_and_in_any_case(console: Console) -> None:
     """After eight hours without a request, and after a week with them."""
     cookie = console.signed_in("rob").cookies["ragtrace"]
-    with console.store.reading() as connection:
-        start = float(connection.scalar(select(schema.sessions.c.created)))
+    start = float(console.store.scalar(select(schema.sessions.c.created)))
     hour = 3600.0
     for passed in range(7, 7 * 24, 7):
         assert sessions.find(console.store, cookie, 8 * hour, start + passed * hour) is not None, passed
@@ -251,11 +248,9 @@ def test_sessions_end_at_logout_with_the_password_and_when_the_user_is_disabled(
 def test_expired_sessions_are_removed(console: Console) -> None:
     """The table does not grow for ever."""
     console.signed_in("rob")
-    with console.store.writing() as connection:
-        connection.execute(update(schema.sessions).values(expires=1.0))
+    console.store.execute(update(schema.sessions).values(expires=1.0))
     console.signed_in("rob")
-    with console.store.reading() as connection:
-        assert len(connection.execute(select(schema.sessions)).all()) == 1
+    assert count(console.store, schema.sessions) == 1
 
 
 def test_people_change_their_own_password(console: Console) -> None:
@@ -338,7 +333,6 @@ def test_a_token_works_for_its_scopes_within_its_users_role(console: Console) ->
 def test_a_token_ends(console: Console) -> None:
     """By time, by revoking, and with its user."""
     made, secret = tokens.add(console.store, "t", "rob", ["read"], 1)
-    assert made.expires is not None
     assert tokens.find(console.store, secret) is not None
     assert tokens.find(console.store, secret, made.expires + 1) is None
     accounts.set_disabled(console.store, "rob", True)
@@ -431,7 +425,6 @@ def test_users_and_tokens_on_the_command_line(
     run("user", "role", "ann", "admin")
     secret = run("token", "add", "ci", "--user", "ann", "--scopes", "read,feedback", "--days", "30").strip()
     found = tokens.find(store, secret)
-    assert found is not None
     assert (found.role, found.scopes) == ("admin", {"read", "feedback"})
     assert secret not in run("token", "list")
     run("token", "revoke", str(found.id))
@@ -481,7 +474,6 @@ def test_settings_of_sign_in_are_whole_or_absent() -> None:
         name + "CLAIM": "groups", name + "ROLES": "rag-admins=admin, staff=viewer",
     }  # fmt: skip
     found = load_oidc(whole)
-    assert found is not None
     assert found.roles == {"rag-admins": "admin", "staff": "viewer"}
     assert "s3cret" not in repr(found)
     assert load_oidc({}) is None

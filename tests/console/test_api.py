@@ -357,7 +357,6 @@ _KNOWN = {"trace_id": TRACE, "name": "faithfulness"}
 
 
 def operations() -> list[str]:
-    """Every operation that the description has."""
     app = FastAPI()
     app.include_router(api.router)
     return [f"{method} {path}" for path, methods in described(app)["paths"].items() for method in methods]
@@ -367,14 +366,13 @@ def operations() -> list[str]:
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, schemathesis.BaseSchema]]:
     """A store with the evil traces, and the description of its console; one for all operations, one after the other."""
     folder = tmp_path_factory.mktemp("attacked")
-    store = open_store(str(folder / "logs.db"))
-    made = Console(store, ConsoleSettings(hosts=("testserver",), calibration_file=str(folder / "calibration.json")))
-    made.add("ada", "admin")
-    store.write([evil_evaluation(number) for number in range(5)], [faithfulness])
-    config = SchemathesisConfig.from_dict(_CONFIG)
-    headers = {"host": "127.0.0.1"}
-    yield store, schemathesis.openapi.from_asgi("/api/openapi.json", made.app, headers=headers, config=config)
-    store.close()
+    with closing(open_store(str(folder / "logs.db"))) as store:
+        made = Console(store, ConsoleSettings(hosts=("testserver",), calibration_file=str(folder / "calibration.json")))
+        made.add("ada", "admin")
+        store.write([evil_evaluation(number) for number in range(5)], [faithfulness])
+        config = SchemathesisConfig.from_dict(_CONFIG)
+        headers = {"host": "127.0.0.1"}
+        yield store, schemathesis.openapi.from_asgi("/api/openapi.json", made.app, headers=headers, config=config)
 
 
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.value)

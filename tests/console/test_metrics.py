@@ -116,9 +116,7 @@ def test_the_page_of_metrics_tells_what_is_served(console: Console) -> None:
     served = {}
     for number in range(2):  # two who agree on a log, and the alpha has something to say
         console.add(f"reviewer{number}", "reviewer")
-    with console.store.reading() as connection:
-        people = [row.id for row in connection.execute(select(users.c.id).where(users.c.name.startswith("reviewer")))]
-    for person in people:
+    for (person,) in console.store.rows(select(users.c.id).where(users.c.name.startswith("reviewer"))):
         say(console, 1, True, person)
         say(console, 30, False, person)
     topics_of(console)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import func, select
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
 from ragtrace.console.chatlogs import overview, schema
@@ -32,6 +32,7 @@ from ragtrace.records import Document, Evidence, Facts
 from ragtrace.testing import make_trace
 from tests.console.conftest import Console
 from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, evaluation, evaluations, filled
+from tests.databases import count
 from tests.row_files import rows, table
 
 PAGES = (
@@ -264,9 +265,7 @@ def test_a_page_is_only_ours(full: Store, store: Store, path: str) -> None:
 def test_every_log_is_shown(full: Store) -> None:
     """Each of them on its own page and in review, evidence linked both ways; an attack can be read as text."""
     here, texts = client(full, trace_url="https://traces.example.org/t/{trace_id}"), []
-    with full.reading() as connection:
-        trace_ids = list(connection.scalars(select(schema.traces.c.trace_id)))
-    for trace_id in trace_ids:
+    for (trace_id,) in full.rows(select(schema.traces.c.trace_id)):
         page, review = here.get(f"/traces/{trace_id}"), here.get(f"/review?trace={trace_id}")
         assert page.status_code == review.status_code == 200
         read = checked(page.text)
@@ -353,8 +352,7 @@ def test_views_are_ones_own(console: Console) -> None:
     (his,) = re.findall(r"/views/(\d+)/delete", other.get("/traces?app=shop").text)
     for view in (his, own):
         here.post(f"/views/{view}/delete")
-    with console.store.reading() as connection:
-        assert list(connection.scalars(select(schema.views.c.name))) == ["his"]
+    assert console.store.rows(select(schema.views.c.name)) == [("his",)]
 
 
 def test_review_is_blind(store: Store) -> None:
@@ -418,9 +416,8 @@ def test_a_verdict_for_another_log_is_refused(waiting: Store) -> None:
     here = client(waiting)
     page = here.get("/review").text
     sent = {**Read(page).form("data-review"), "do": "submit", "v-faithfulness": "pass"}
-    with waiting.reading() as connection:
-        items = connection.scalars(select(schema.items.c.id).where(schema.items.c.slot == 0)).all()
-    other = next(item for item in items if str(item) != sent["item"])
+    items = waiting.rows(select(schema.items.c.id).where(schema.items.c.slot == 0))
+    other = next(item for (item,) in items if str(item) != sent["item"])
     assert here.post("/review", data={**sent, "item": str(other)}).status_code == 409
     assert [here.post("/review", data=sent).status_code for _ in range(2)] == [303, 303]
     assert [row.verdict for row in queue.load_verdicts(waiting)] == ["pass"]
@@ -518,10 +515,8 @@ def test_a_fall_has_a_beginning(store: Store) -> None:
 
 def test_the_health_page_counts_every_check(full: Store) -> None:
     """A check with a verdict is a check that ran."""
-    with full.reading() as connection:
-        traces = connection.scalar(select(func.count()).select_from(schema.traces))
     done = {check.name: (check.done, check.failed) for check in health._checks(full, time.time())}
-    assert done["faithfulness"] == (traces, 0)
+    assert done["faithfulness"] == (count(full, schema.traces), 0)
     assert "No evaluator has scored" not in client(full).get("/health").text
 
 

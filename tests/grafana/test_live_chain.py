@@ -129,11 +129,9 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
 
     store = store_module.open_store(str(tmp_path / "store.db"))
     store.write(evaluations, [check])
-    with store.writing() as connection:
-        connection.execute(users.insert().values(name="ann", role="reviewer", created=now))
+    store.execute(users.insert().values(name="ann", role="reviewer", created=now))
     posted = next(body for path, body in webhook.posted if path == "/api/alerts")
     assert review_items_from_alert(store, posted) == 1
     task = next_task(store, 1)
-    assert task is not None
     assert (task.trace_id, task.reason) == (f"{trace.trace_id:032x}", "alert")
     store.close()

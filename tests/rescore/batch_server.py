@@ -109,7 +109,6 @@ class BatchServer:
 
 
 def _part(kind: str, body: bytes) -> bytes:
-    """The file of a form."""
     boundary = b"--" + kind.partition("boundary=")[2].encode()
     (part,) = [part for part in body.split(boundary) if b"filename=" in part]
     return part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")

@@ -18,6 +18,5 @@ def _first_turn() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of a test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -35,9 +35,8 @@ def server(monkeypatch: pytest.MonkeyPatch, folder: Path, judge_settings: None) 
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "10")
     monkeypatch.setenv("RAGTRACE_G_EVAL_CRITERIA", "The answer is polite.")
     for name in ("s.db", "live.db"):
-        store = open_store(name)
-        store.write([made(n, answer=f"Answer {n}") for n in range(COUNT)])
-        store.close()
+        with closing(open_store(name)) as store:
+            store.write([made(n, answer=f"Answer {n}") for n in range(COUNT)])
     with batch_server() as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
         yield served
@@ -109,7 +108,6 @@ def test_a_run_that_is_killed_waits_for_the_same_batch(is_noted: bool, server: B
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = _command("s.db", "--judge-batch", "b.sqlite")
     process = subprocess.Popen([sys.executable, "-m", "ragtrace", *command], env=environment, stderr=subprocess.PIPE)
-    assert process.stderr is not None
     while b"was sent" not in (line := process.stderr.readline()):
         assert line, "the command ended"
     process.send_signal(signal.SIGKILL)

@@ -153,7 +153,6 @@ def test_the_requests_of_a_file_join_a_store(store_url: str, capsys: pytest.Capt
     store = open_store(store_url)
     for trace in traces_of(_spans()):
         log = store.get(f"{trace.trace_id:032x}")
-        assert log is not None
         assert _facts(log.trace) == _facts(trace)
         assert [(score.name, score.version) for _, score in log.history] == [("brief", "2"), ("fragile", "1")]
     store.close()

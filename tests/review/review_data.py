@@ -34,11 +34,8 @@ def bad(_trace: Any) -> float:
 
 def people(store: Store, *names: str) -> list[int]:
     """Users by their ids."""
-    with store.writing() as connection:
-        rows = [{"name": name, "role": "reviewer", "created": NOW} for name in names]
-        connection.execute(insert(users), rows)
-        found = connection.execute(select(users.c.name, users.c.id)).all()
-    ids = {row[0]: int(row[1]) for row in found}
+    store.execute(insert(users).values([{"name": name, "role": "reviewer", "created": NOW} for name in names]))
+    ids = {name: int(own) for name, own in store.rows(select(users.c.name, users.c.id))}
     return [ids[name] for name in names]
 
 
@@ -70,15 +67,13 @@ def fill_store(
 
 def ids(store: Store) -> dict[str, int]:
     """Stored ids by trace id."""
-    with store.reading() as connection:
-        return {row[0]: int(row[1]) for row in connection.execute(select(traces.c.trace_id, traces.c.id))}
+    return {trace_id: int(own) for trace_id, own in store.rows(select(traces.c.trace_id, traces.c.id))}
 
 
 def queued(store: Store) -> list[Any]:
     """All items, by priority."""
-    with store.reading() as connection:
-        query = select(items, traces.c.trace_id).join(traces, traces.c.id == items.c.trace)
-        return list(connection.execute(query.order_by(items.c.priority.desc(), items.c.id.desc())))
+    query = select(items, traces.c.trace_id).join(traces, traces.c.id == items.c.trace)
+    return list(store.rows(query.order_by(items.c.priority.desc(), items.c.id.desc())))
 
 
 def review(trace_id: str, label: str = "fail", check: Evaluator = good, **more: Any) -> Review:

@@ -73,8 +73,7 @@ def test_the_same_judge_and_fewer_good_answers_are_the_applications_change(store
     later = runs(store, [NOW + DAY + 120])
     assert later.says == "application"
     assert later.log_same >= ALARM > later.log_changed
-    with store.reading() as connection:
-        rows = connection.execute(select(anchor_scores)).all()
+    rows = store.rows(select(anchor_scores))
     assert len(rows) == 4 * MOST
     assert {(row.evaluator, row.kind) for row in rows} == {("good", "2")}
 
@@ -131,15 +130,13 @@ def test_anchors_stay_although_people_review_many_logs_a_day(store: Store) -> No
     (user,) = people(store, "ben")
     for i in range(100, 180):
         judged(store, evaluation(i, scored(good, 0.9), answer="0.9"), user, "fail" if i % 2 else "pass")
-    with store.writing() as connection:
-        first = connection.scalar(select(anchor_scores.c.trace).order_by(anchor_scores.c.trace))
-        connection.execute(update(contents).where(contents.c.trace == first).values(documents="{"))
+    first = store.scalar(select(anchor_scores.c.trace).order_by(anchor_scores.c.trace))
+    store.execute(update(contents).where(contents.c.trace == first).values(documents="{"))
     later = runs(store, [NOW + DAY + 120])
     assert later.says == "application"
     assert later.anchors == MOST - 1
-    with store.reading() as connection:
-        # There were 27 bad logs at first; now half of the anchors are bad.
-        assert len(set(connection.scalars(select(anchor_scores.c.trace)))) == MOST + 3
+    # There were 27 bad logs at first; now half of the anchors are bad.
+    assert len(set(store.rows(select(anchor_scores.c.trace)))) == MOST + 3
     used = _without_memory(load({"judge_store": "/tmp/judge.db"}, environ={}))
     assert (used.judge_store, used.judge_ledger) == ("", "/tmp/judge.db")
 

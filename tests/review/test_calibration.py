@@ -197,8 +197,7 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     assert entry.threshold == first.threshold
     assert curves.curve_from_json(entry.curve)([0.3]) == first.curve([0.3])
     assert entry.figures["after"]["balanced_accuracy"]["value"] == first.after.balanced_accuracy.value
-    with store.reading() as connection:
-        rows = connection.execute(select(schema.calibrations).order_by(schema.calibrations.c.id)).all()
+    rows = store.rows(select(schema.calibrations).order_by(schema.calibrations.c.id))
     assert [(r.evaluator, r.active, r.user) for r in rows] == [
         ("good", False, "ann"), ("bad", True, "ann"), ("good", False, None), ("good", True, None),
     ]  # fmt: skip
@@ -278,10 +277,8 @@ def test_the_store_knows_the_new_version(tmp_path: Path) -> None:
         next(c.cell_contents for c in file or () if isinstance(c.cell_contents, calibrations.File))._every = 0.0
         runtime.pipeline.submit(make_trace(trace_id=2))
         assert runtime.flush(60)
-    store = open_store(url)
-    with store.reading() as connection:
-        rows = connection.execute(select(schema.evaluators).order_by(schema.evaluators.c.version)).all()
-    stored = store.get(f"{2:032x}")
-    store.close()
+    with closing(open_store(url)) as store:
+        rows = store.rows(select(schema.evaluators).order_by(schema.evaluators.c.version))
+        stored = store.get(f"{2:032x}")
     assert [(r.version, r.threshold, r.direction) for r in rows] == [("1", 0.5, "lower"), ("1+c1", 0.25, "lower")]
     assert [score.version for score in stored.evaluation.scores] == ["1+c1"]

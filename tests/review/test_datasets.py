@@ -165,16 +165,14 @@ def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> N
     said = {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
     assert said == {("ann", "fail"), ("bob", "pass"), ("import", "fail")}
     assert (count(store, reviews), count(store, verdicts)) == (3, 4)
-    with store.reading() as connection:
-        assert set(connection.scalars(select(users.c.disabled))) == {True}
+    assert set(store.rows(select(users.c.disabled))) == {(True,)}
     again = {"trace_id": hexes[0], "evaluator": "good", "label": "unsure", "reviewer": "ann"}
     import_labels(store, lines_of(tmp_path, again), now=NOW)
     assert ("ann", "unsure") in {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
-    with store.reading() as connection:
-        row = connection.execute(select(reviews).order_by(reviews.c.id).limit(1)).mappings().one()
+    row, *_ = store.rows(select(reviews).order_by(reviews.c.id))
     assert count(store, verdicts) == 4
-    assert store.unseal(hexes[0], row, ("comment",))["comment"] == "c\u00e9"
-    assert row["source"] == "import"
+    assert store.unseal(hexes[0], row._mapping, ("comment",))["comment"] == "c\u00e9"
+    assert row.source == "import"
 
 
 def test_lines_that_cannot_be_used_are_named(

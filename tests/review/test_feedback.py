@@ -26,14 +26,13 @@ POLICY = Policy(quota=20, shares={"feedback": 0.2}, double=0)
 
 
 def said(store: Store) -> list[tuple[str, int | None, str | None]]:
-    with store.reading() as connection:
-        rows = connection.execute(select(feedback).order_by(feedback.c.id)).mappings().all()
-    return [(r["trace_id"], r["thumbs"], store.unseal(r["trace_id"], r, ("comment",))["comment"]) for r in rows]
+    rows = store.rows(select(feedback).order_by(feedback.c.id))
+    return [(r.trace_id, r.thumbs, store.unseal(r.trace_id, r._mapping, ("comment",))["comment"]) for r in rows]
 
 
 def thumbs(store: Store, trace_id: str) -> int | None:
-    with store.reading() as connection:
-        return connection.execute(select(traces.c.thumbs).where(traces.c.trace_id == trace_id)).scalar_one()
+    (row,) = store.rows(select(traces.c.thumbs).where(traces.c.trace_id == trace_id))
+    return row.thumbs
 
 
 def test_bad_feedback_brings_a_log_to_review(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,9 +102,8 @@ def test_logs_are_sent_by_hand(store: Store) -> None:
 def test_queues_that_cannot_be(store: Store) -> None:
     """Each is refused with what is wrong, and leaves nothing."""
     people(store, "anna")
-    with store.writing() as connection:
-        connection.execute(users.insert(), [{"name": "vera", "role": "viewer", "created": NOW}])
-        connection.execute(users.insert(), [{"name": "old", "role": "admin", "created": NOW, "disabled": True}])
+    store.execute(users.insert().values(name="vera", role="viewer", created=NOW))
+    store.execute(users.insert().values(name="old", role="admin", created=NOW, disabled=True))
     for values, message in (
         ({"name": " "}, "name of the queue is invalid"),
         ({"name": "a/b"}, "name of the queue is invalid"),
@@ -125,23 +125,21 @@ def test_queues_that_cannot_be(store: Store) -> None:
 def test_a_queue_loses_deleted_logs(tmp_path: Path) -> None:
     """Those of a forgotten user, and those that are too old; a new key leaves queues and their logs as they are."""
     path = str(tmp_path / "logs.db")
-    store = open_store(path)
-    facts = (Facts(app="shop", user_id="jane"), Facts(app="shop", user_id="bo"))
-    store.write([evaluation(i, scored(good, i / 9), facts=facts[i % 2]) for i in range(10)], [good], now=NOW - 60)
-    fill(store, ALL, NOW)
-    made = named_queues.create(store, "shop", instructions="Look.", filter=Filter(app="shop"), now=NOW)
-    assert made.waiting == 10
-    store.close()
+    with closing(open_store(path)) as store:
+        facts = (Facts(app="shop", user_id="jane"), Facts(app="shop", user_id="bo"))
+        store.write([evaluation(i, scored(good, i / 9), facts=facts[i % 2]) for i in range(10)], [good], now=NOW - 60)
+        fill(store, ALL, NOW)
+        made = named_queues.create(store, "shop", instructions="Look.", filter=Filter(app="shop"), now=NOW)
+        assert made.waiting == 10
     rekey(path, "11" * 32)
-    store = open_store(path, key="11" * 32)
-    assert named_queues.find(store, "shop") == made
-    delete_user(store, "jane")
-    assert named_queues.find(store, "shop") == replace(made, waiting=5)
-    assert len(queued(store)) == 5
-    prune(store, Retention(days=1), NOW + 3 * 86_400)
-    assert named_queues.find(store, "shop") == replace(made, waiting=0)
-    assert queued(store) == []
-    store.close()
+    with closing(open_store(path, key="11" * 32)) as store:
+        assert named_queues.find(store, "shop") == made
+        delete_user(store, "jane")
+        assert named_queues.find(store, "shop") == replace(made, waiting=5)
+        assert len(queued(store)) == 5
+        prune(store, Retention(days=1), NOW + 3 * 86_400)
+        assert named_queues.find(store, "shop") == replace(made, waiting=0)
+        assert queued(store) == []
 
 
 def test_the_way_back(store: Store) -> None:
@@ -184,8 +182,7 @@ def test_a_locked_log_stays_where_it_is(store: Store) -> None:
     """Routing leaves alone what somebody is looking at; after that it comes."""
     (anna,) = people(store, "anna")
     _two_apps(store)
-    with store.writing() as connection:
-        connection.execute(update(items).values(locked_by=anna, locked_until=NOW + 900))
+    store.execute(update(items).values(locked_by=anna, locked_until=NOW + 900))
     assert named_queues.create(store, "shop", filter=Filter(app="shop"), now=NOW).waiting == 0
     fill(store, replace(ALL, shares={}), NOW + 901)
     assert named_queues.find(store, "shop").waiting == 10

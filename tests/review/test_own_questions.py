@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def _reviewed(store: Store) -> str:
 
 
 def _content(store: Store, trace_id: str) -> Review:
-    with store.reading() as connection:
-        return read_content(store, trace_id, connection.execute(select(reviews)).mappings().one())
+    (row,) = store.rows(select(reviews))
+    return read_content(store, trace_id, row._mapping)
 
 
 def test_what_people_say_is_kept(store: Store) -> None:
@@ -145,19 +146,16 @@ def test_a_redacted_export_hides_what_a_mark_covers(store: Store, tmp_path: Path
 def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
     """They are encrypted with the other texts of a review, under a first key and under the next one."""
     path = str(tmp_path / "logs.db")
-    store = open_store(path)
-    trace_id = _reviewed(store)
-    before = _content(store, trace_id)
-    store.close()
+    with closing(open_store(path)) as store:
+        trace_id = _reviewed(store)
+        before = _content(store, trace_id)
     first, second = "11" * 32, "22" * 32
     for key in (first, f"{second} {first}"):
         rekey(path, key)
-        store = open_store(path, key=key)
-        assert _content(store, trace_id) == before
-        with store.reading() as connection:
-            row = connection.execute(select(reviews)).mappings().one()
-            assert (row["answers"], row["evidence"], row["key"]) == (None, None, Keys(key).ids[0])
-        store.close()
+        with closing(open_store(path, key=key)) as store:
+            assert _content(store, trace_id) == before
+            columns = select(reviews.c.answers, reviews.c.evidence, reviews.c.key)
+            assert store.rows(columns) == [(None, None, Keys(key).ids[0])]
     assert b"opening hours" not in Path(path).read_bytes()
 
 

@@ -322,8 +322,7 @@ def test_fifty_reviewers_at_once(waiting: Store) -> None:
 
     with ThreadPoolExecutor(50) as threads:
         kept = {each for found in threads.map(work, [*who, *who]) for each in found}
-    with waiting.reading() as connection:
-        stored = [tuple(row) for row in connection.execute(select(reviews.c.trace, reviews.c.user))]
+    stored = waiting.rows(select(reviews.c.trace, reviews.c.user))
     assert len(stored) == len(set(stored))
     assert set(stored) == kept
     assert count_items(waiting, NOW)["worst"] == {"open": 0, "locked": 0, "done": 60, "skipped": 0}
@@ -397,14 +396,12 @@ def test_a_review_says_what_was_shown(waiting: Store) -> None:
     with pytest.raises(DataError, match="similar: toxicity"):
         submit(waiting, task, replace(given, verdicts=(Verdict("toxicty", "pass"),)), ann, NOW)
     own = submit(waiting, task, given, ann, NOW)
-    with waiting.reading() as connection:
-        found = connection.execute(select(reviews).where(reviews.c.id == own)).mappings().one()
-        said = {row.evaluator: row for row in connection.execute(select(verdicts))}
-        marked = connection.scalar(select(traces.c.reviewed).where(traces.c.id == task.trace))
-    texts = waiting.unseal(task.trace_id, found, ("comment", "corrected"))
-    assert (texts["corrected"], found["seconds"], found["item"]) == ("24 months", 3.5, task.item)
-    assert (said["good"].version, said["toxicity"].version) == ("2", None)
-    assert marked
+    (entry,) = waiting.rows(select(reviews).where(reviews.c.id == own))
+    texts = waiting.unseal(task.trace_id, entry._mapping, ("comment", "corrected"))
+    assert (texts["corrected"], entry.seconds, entry.item) == ("24 months", 3.5, task.item)
+    versions = {row.evaluator: row.version for row in waiting.rows(select(verdicts))}
+    assert versions == {"good": "2", "toxicity": None}
+    assert waiting.scalar(select(traces.c.reviewed).where(traces.c.id == task.trace))
 
 
 def test_nobodys_reviews_are_all_kept(waiting: Store) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from ragtrace.console.chatlogs.key_change import rekey
 from ragtrace.console.chatlogs.reader import QUESTION_LENGTH
@@ -18,6 +19,7 @@ from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.topics.grouper import MOST_TOPICS, Grouper, GroupingProgress, load_names, load_topics, progress
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
+from tests.databases import count
 from tests.row_files import table
 from tests.topics.questions import CHECK, DAY, NOW, SUBJECTS, WordEmbedder, asked, fill, question
 from tests.waiting import until
@@ -32,8 +34,7 @@ def _grouper(store: Store) -> Grouper:
 def _topic_of(store: Store) -> dict[int, int | None]:
     """The topic of each trace, by the number in its trace id."""
     query = select(traces.c.trace_id, trace_topics.c.topic).join(trace_topics, trace_topics.c.trace == traces.c.id)
-    with store.reading() as connection:
-        return {int(trace, 16) - 1: topic for trace, topic in connection.execute(query)}
+    return {int(trace, 16) - 1: topic for trace, topic in store.rows(query)}
 
 
 def test_each_subject_is_a_topic(store: Store) -> None:
@@ -90,8 +91,8 @@ def test_a_centre_settles(store: Store) -> None:
     """It moves with the first questions of its topic only."""
     first = fill(store, {"parcel": (20, 0)})
     grouper, found = _grouper(store), []
-    for count in (150, 60, 60):
-        first = fill(store, {"refund": (count, 0)}, first)
+    for size in (150, 60, 60):
+        first = fill(store, {"refund": (size, 0)}, first)
         grouper.update(NOW)
         found.append(max(load_topics(store, "words"), key=lambda topic: topic.size))
     assert [topic.size for topic in found] == [150, 210, 210]
@@ -150,20 +151,19 @@ def test_what_is_deleted_leaves_no_name(store: Store) -> None:
 @pytest.mark.parametrize("key", [None, base64.b64encode(b"a" * 32).decode()])
 def test_a_name_has_no_word_of_a_forgotten_user(store_url: str, key: str | None) -> None:
     """A topic with a word that only they used ends, and the new one is named by others' words; the rest stay."""
-    store = open_store(store_url, key=key)
-    store.write(_of(n, f"refund money xerxes no{n}", "ann") for n in range(10))
-    store.write(_of(n, f"refund money no{n}", "bo") for n in range(10, 16))
-    fill(store, {"password": (10, 0)}, 40)
-    _grouper(store).update(NOW)
-    before = load_names(store)
-    assert sorted("xerxes" in name for name in before.values()) == [False, True]
-    delete_user(store, "ann", rewrite=False)
-    assert [name for name in before.values() if "xerxes" not in name] == list(load_names(store).values())
-    _grouper(store).update(NOW)
-    names = load_names(store).values()
-    assert sorted("refund" in name for name in names) == [False, True]
-    assert not any("xerxes" in name for name in names)
-    store.close()
+    with closing(open_store(store_url, key=key)) as store:
+        store.write(_of(n, f"refund money xerxes no{n}", "ann") for n in range(10))
+        store.write(_of(n, f"refund money no{n}", "bo") for n in range(10, 16))
+        fill(store, {"password": (10, 0)}, 40)
+        _grouper(store).update(NOW)
+        before = load_names(store)
+        assert sorted("xerxes" in name for name in before.values()) == [False, True]
+        delete_user(store, "ann", rewrite=False)
+        assert [name for name in before.values() if "xerxes" not in name] == list(load_names(store).values())
+        _grouper(store).update(NOW)
+        names = load_names(store).values()
+        assert sorted("refund" in name for name in names) == [False, True]
+        assert not any("xerxes" in name for name in names)
 
 
 def test_a_topic_that_nobody_asks_for_ends(store: Store) -> None:
@@ -176,27 +176,22 @@ def test_a_topic_that_nobody_asks_for_ends(store: Store) -> None:
     grouper.update(NOW + 91 * DAY + 60)
     (name,) = load_names(store).values()
     assert "parcel" in name
-    with store.reading() as connection:
-        assert connection.scalar(select(func.count()).select_from(trace_topics)) == 20
+    assert count(store, trace_topics) == 20
 
 
 def test_an_encrypted_store_has_encrypted_topics(store_url: str) -> None:
     """Neither name nor centre is readable in the tables; a new key reads them, the old one does not matter any more."""
     keys = [base64.b64encode(letter * 32).decode() for letter in (b"a", b"b")]
-    store = open_store(store_url, key=keys[0])
-    fill(store, {"refund": (10, 0)})
-    _grouper(store).update(NOW)
-    names = load_names(store)
-    assert len(names) == 1
-    with store.reading() as connection:
-        row = connection.execute(select(topics)).mappings().one()
-    assert (row["name"], row["centre"]) == (None, None)
-    assert b"refund" not in bytes(row["sealed"])
-    store.close()
+    with closing(open_store(store_url, key=keys[0])) as store:
+        fill(store, {"refund": (10, 0)})
+        _grouper(store).update(NOW)
+        names = load_names(store)
+        (row,) = store.rows(select(topics))
+    assert (len(names), row.name, row.centre) == (1, None, None)
+    assert b"refund" not in bytes(row.sealed)
     rekey(store_url, f"{keys[1]},{keys[0]}", rewrite=False)
-    store = open_store(store_url, key=keys[1])
-    assert load_names(store) == names
-    store.close()
+    with closing(open_store(store_url, key=keys[1])) as store:
+        assert load_names(store) == names
 
 
 class _Fragile(WordEmbedder):
