@@ -58,8 +58,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("RAGTRACE_OTLP_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         assert main(["doctor", "--json"]) == 0
         findings = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
-    assert findings["langchain-core"]["state"] == "ok"
-    assert findings["model embedding"]["state"] == "ok"
+    assert (findings["langchain-core"]["state"], findings["model embedding"]["state"]) == ("ok", "ok")
     assert findings["OTLP endpoint"]["state"] == "ok"
     monkeypatch.setenv("RAGTRACE_OTLP_ENDPOINT", "http://ada:s3cret@127.0.0.1:9")
     monkeypatch.setenv("RAGTRACE_JUDGE_LEDGER", "redis://127.0.0.1:9/0?password=s3cret")

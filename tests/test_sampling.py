@@ -55,8 +55,7 @@ def test_a_lower_ratio_keeps_a_subset(by: Callable[[float], Sampler], trace_id: 
 def test_a_ratio_is_deterministic_and_carries_its_probability(trace_id: int, p: float) -> None:
     """Two processes agree on a trace, and both know with what probability it was kept."""
     trace = make_trace(trace_id=trace_id)
-    assert ratio(p)(trace) == ratio(p)(trace)
-    assert ratio(p)(trace).probability == p
+    assert (ratio(p)(trace), ratio(p)(trace).probability) == (ratio(p)(trace), p)
 
 
 def test_opentelemetrys_consistent_rule_is_followed() -> None:
@@ -71,8 +70,7 @@ def test_conditions_are_certain() -> None:
     """Errors, slow requests and attributes are kept with probability 1, all others with 0."""
     failed, quick = make_trace(error="ValueError"), make_trace(duration=0.1)
     late, paid = make_trace(duration=5.0), make_trace(attributes={"plan": "paid"})
-    assert errors()(failed) == Decision(True, 1.0, "error")
-    assert errors()(quick) == Decision(False, 0.0, "error")
+    assert (errors()(failed), errors()(quick)) == (Decision(True, 1.0, "error"), Decision(False, 0.0, "error"))
     assert slow(5.0)(late).keep
     assert not slow(5.0)(quick).keep
     assert attribute("plan", "paid")(paid).keep
@@ -86,10 +84,8 @@ def test_unions_and_intersections_of_consistent_samplers(trace_id: int, one: flo
     intersection the smaller one."""
     trace = make_trace(trace_id=trace_id)
     union, both = (combine(ratio(one), ratio(other))(trace) for combine in (any_of, all_of))
-    assert union.keep == ratio(max(one, other))(trace).keep
-    assert union.probability == pytest.approx(max(one, other))
-    assert both.keep == ratio(min(one, other))(trace).keep
-    assert both.probability == min(one, other)
+    assert (union.keep, union.probability) == (ratio(max(one, other))(trace).keep, pytest.approx(max(one, other)))
+    assert (both.keep, both.probability) == (ratio(min(one, other))(trace).keep, min(one, other))
 
 
 def test_independent_decisions_multiply() -> None:

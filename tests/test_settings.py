@@ -20,8 +20,7 @@ def test_arguments_win_over_environment_over_file_over_defaults(tmp_path: Path) 
     file.write_text('[ragtrace]\napp = "file"\nenv = "file"\nsample = 0.25\nevaluators = ["toxicity"]\n')
     environ = {"RAGTRACE_APP": "environment", "RAGTRACE_ENV": "environment", "RAGTRACE_OPENINFERENCE": "on"}
     used = load({"app": "argument"}, environ, file)
-    assert (used.app, used.env, used.sample) == ("argument", "environment", 0.25)
-    assert used.evaluators == ("toxicity",)
+    assert (used.app, used.env, used.sample, used.evaluators) == ("argument", "environment", 0.25, ("toxicity",))
     assert used.openinference is True
     assert used.queue_items == Settings().queue_items
 

@@ -36,8 +36,7 @@ TREES["stream"] = TREES["chat"]
 def test_list_of_traces_shows_question_answer_session_and_user(pages: Pages) -> None:
     """Each request is one trace with its question, answer, session and user."""
     for name, trace in pages.traces.items():
-        assert trace.question == QUESTIONS[name]
-        assert trace.answer == ANSWERS[name]
+        assert (trace.question, trace.answer) == (QUESTIONS[name], ANSWERS[name])
         assert (trace.session, trace.user) == (SESSIONS[name], "ada")
 
 

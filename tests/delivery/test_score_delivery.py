@@ -81,8 +81,7 @@ def test_scores_become_annotations() -> None:
         assert delivery.flush(60)
         assert (delivery.stats().unrecorded, delivery.stats().accepted) == (1, 4)
     rows = {row["name"]: row for row in api.rows.values()}
-    assert set(rows) == {"faithfulness", "g_eval", "thumbs", "late"}
-    assert rows["late"]["trace_id"] == f"{7:032x}"
+    assert (set(rows), rows["late"]["trace_id"]) == ({"faithfulness", "g_eval", "thumbs", "late"}, f"{7:032x}")
     assert rows["faithfulness"] == {
         "span_id": f"{2:016x}", "name": "faithfulness", "annotator_kind": "CODE", "identifier": "faithfulness@3+c2",
         "result": {"score": 0.25, "label": "fail", "explanation": "because"},

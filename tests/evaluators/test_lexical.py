@@ -94,5 +94,4 @@ def test_rare_words_weigh_more() -> None:
 
 
 def test_other_scripts_and_empty_texts() -> None:
-    assert coverage("где велосипед", "велосипед стоит дома") == pytest.approx(0.5)
-    assert coverage("bicycle", "") == 0.0
+    assert (coverage("где велосипед", "велосипед стоит дома"), coverage("bicycle", "")) == (pytest.approx(0.5), 0.0)

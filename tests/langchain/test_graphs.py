@@ -169,8 +169,7 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
     ]
     first, second = recorded.named("invoke_workflow")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
-    assert (first.links, first.attributes[semconv.OI_OUTPUT]) == ((), text)
-    assert first.attributes[semconv.STATUS] == "waiting"
+    assert (first.links, first.attributes[semconv.OI_OUTPUT], first.attributes[semconv.STATUS]) == ((), text, "waiting")
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 

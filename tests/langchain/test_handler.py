@@ -72,8 +72,7 @@ def test_under_an_ambient_span(recorded: Recorded, config: Any) -> None:
     tracer = recorded.provider.get_tracer("web")
     with tracer.start_as_current_span("GET /ask"):
         make_chain().batch(["a", "b"], config)
-    assert recorded.tree() == [("GET /ask", RAG * 2)]
-    assert len(recorded.traces) == 2
+    assert (recorded.tree(), len(recorded.traces)) == ([("GET /ask", RAG * 2)], 2)
 
 
 def test_nested_retrievers_are_not_doubled(recorded: Recorded, config: Any) -> None:
@@ -222,8 +221,7 @@ async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: A
 def test_the_same_handler_twice(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
     """A handler that is bound to the chain and passed to the call records once."""
     make_chain().with_config(callbacks=[handler]).invoke("q", {"callbacks": [handler]})
-    assert recorded.tree() == RAG
-    assert recorded.traces[0].answer == "24 months."
+    assert (recorded.tree(), recorded.traces[0].answer) == (RAG, "24 months.")
 
 
 @pytest.mark.parametrize("captures", [True, False], ids=["the same settings", "other settings"])
@@ -348,8 +346,7 @@ def test_an_error_of_ours_at_the_end_ends_the_run(
     monkeypatch.setattr("ragtrace_langchain.handler.read_answer", broken)
     monkeypatch.setattr("ragtrace_langchain.conversion.read_reply", broken)
     make_chain(Fixed()).invoke("q", config)
-    assert recorded.tree() == RAG
-    assert len(recorded.traces) == 1
+    assert (recorded.tree(), len(recorded.traces)) == (RAG, 1)
     assert "on_llm_end failed" in caplog.text
     caplog.clear()
 
@@ -388,8 +385,7 @@ def test_lost_ends_expire(recorded: Recorded, handler: RagtraceCallbackHandler) 
     handler.on_retriever_start(None, "q", run_id=child, parent_run_id=root, name="R")
     assert recorded.spans == []
     assert handler._recorder.expire() == 1
-    assert recorded.tree() == [("invoke_workflow lost", [("retrieval R", [])])]
-    assert recorded.traces[0].error == "expired"
+    assert (recorded.tree(), recorded.traces[0].error) == ([("invoke_workflow lost", [("retrieval R", [])])], "expired")
     handler.on_retriever_end([], run_id=child)
     handler.on_chain_end("late", run_id=root)
     assert len(recorded.spans) == 2

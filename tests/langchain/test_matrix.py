@@ -29,8 +29,7 @@ def test_case(recorded: Recorded, config: Any, case: Case) -> None:
         assert (recorded.named("retrieval")[0].attributes or {})[semconv.DOCUMENTS_COUNT] == 0
     assert len(tree) == case.traces
     for trace in recorded.traces:
-        assert trace.query == case.question
-        assert bool(trace.error) == case.error
+        assert (trace.query, bool(trace.error)) == (case.question, case.error)
         assert bool(trace.facts.cancelled) == case.cancelled
         if case.documents is not None:
             seen = [d.content for d in trace.documents]

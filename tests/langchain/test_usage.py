@@ -81,8 +81,7 @@ def test_the_id_of_a_reply(recorded: Recorded) -> None:
     """OpenAI's id is in the reply's metadata; LangChain's own ids are no ids of replies."""
     model = Model(message={"id": "run-1", "response_metadata": {"id": "chatcmpl-7", "finish_reason": "length"}})
     attributes = attributes_of(recorded, model)
-    assert attributes[semconv.RESPONSE_ID] == "chatcmpl-7"
-    assert attributes[semconv.FINISH_REASONS] == ("length",)
+    assert (attributes[semconv.RESPONSE_ID], attributes[semconv.FINISH_REASONS]) == ("chatcmpl-7", ("length",))
 
 
 @pytest.mark.parametrize(("provider", "names"), table(__file__, "providers"))

@@ -28,8 +28,7 @@ def test_case(instrumented: Recorded, case: Case) -> None:
         assert instrumented.traces
     arrived(instrumented, case.traces)
     for trace in instrumented.traces:
-        assert trace.query == case.question
-        assert trace.answer == case.answer
+        assert (trace.query, trace.answer) == (case.question, case.answer)
         assert tuple(document.id for document in trace.chunks) == case.documents
         assert trace.error == case.error
         assert bool(trace.facts.cancelled) == case.cancelled

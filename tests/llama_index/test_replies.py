@@ -96,8 +96,7 @@ def test_usage_apart_from_the_reply(instrumented: Recorded) -> None:
 
     Beside().chat([ChatMessage(content=QUESTION)])
     (trace,) = instrumented.traces
-    assert (trace.facts.input_tokens, trace.facts.output_tokens) == (18, 7)
-    assert trace.facts.finish_reason == "end_turn"
+    assert (trace.facts.input_tokens, trace.facts.output_tokens, trace.facts.finish_reason) == (18, 7, "end_turn")
 
 
 def test_reason_and_usage_in_different_chunks(instrumented: Recorded) -> None:
@@ -112,8 +111,7 @@ def test_reason_and_usage_in_different_chunks(instrumented: Recorded) -> None:
 
     list(Apart().stream_complete(QUESTION))
     told = dict(instrumented.spans[0].attributes or {})
-    assert told["gen_ai.response.finish_reasons"] == ("stop",)
-    assert told["gen_ai.response.id"] == "r1"
+    assert (told["gen_ai.response.finish_reasons"], told["gen_ai.response.id"]) == (("stop",), "r1")
     assert told["gen_ai.usage.input_tokens"] == 40
     assert told["llm.token_count.completion_details.audio"] == told["gen_ai.usage.audio.output_tokens"] == 2
 

@@ -79,8 +79,7 @@ def test_functions_of_the_application(instrumented: Recorded) -> None:
     Assistant().ask(QUESTION)
     tree = instrumented.tree()
     assert [name.split(".")[-1] for name, _ in tree] == ["ask", "aask", "ask"]
-    assert [below for _, below in tree] == [RAG[1]] * 3
-    assert tree[2][0] == "invoke_workflow Assistant.ask"
+    assert ([below for _, below in tree], tree[2][0]) == ([RAG[1]] * 3, "invoke_workflow Assistant.ask")
     assert {(t.query, t.answer, len(t.documents)) for t in instrumented.traces} == {(QUESTION, ANSWER, 5)}
 
 
@@ -171,8 +170,7 @@ def test_dropped_in_a_cycle(instrumented: Recorded) -> None:
     del holder
     gc.collect()
     arrived(instrumented, 1)
-    assert instrumented.traces[0].answer == "The"
-    assert instrumented.tree() == [RAG]
+    assert (instrumented.traces[0].answer, instrumented.tree()) == ("The", [RAG])
 
 
 def test_reading_on_after_the_end(instrumented: Recorded) -> None:

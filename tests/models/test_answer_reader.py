@@ -58,8 +58,7 @@ def test_a_row_of_a_table_brings_the_names_of_its_columns() -> None:
 def test_a_short_context_is_read_whole() -> None:
     """In its order, with a mark between chunks."""
     evidence = chunks().evidence(["One two.", "Three four. Five."], "", "nothing")
-    assert [place[2:] for place in evidence.places] == [(0, 0), (1, 0), (1, 1)]
-    assert evidence.share == 1.0
+    assert ([place[2:] for place in evidence.places], evidence.share) == ([(0, 0), (1, 0), (1, 1)], 1.0)
     assert len(evidence.ids) > sum(b - a for a, b, _, _ in evidence.places)
 
 

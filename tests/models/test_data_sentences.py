@@ -35,8 +35,7 @@ SENTENCES = [
 def test_an_object_is_a_sentence(chunk: str) -> None:
     """However it is written; its place is that of the whole object."""
     parts = divide(chunk)
-    assert [part.text for part in parts] == SENTENCES
-    assert [chunk[part.start] for part in parts] == ["{", "{"]
+    assert ([part.text for part in parts], [chunk[part.start] for part in parts]) == (SENTENCES, ["{", "{"])
     assert chunk[parts[0].start : parts[0].end].endswith("}")
 
 

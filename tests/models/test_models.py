@@ -158,8 +158,7 @@ def test_texts_of_like_length_are_encoded_together() -> None:
     assert [[lengths[i] for i in rows] for rows in divided] in (
         [[10] * k, [10] * (10 - k), [40], [200, 200], [512], [600]] for k in range(2, 9)
     )
-    assert runs([]) == []
-    assert runs([0]) == [[0]]
+    assert (runs([]), runs([0])) == ([], [[0]])
     assert runs([10, 11, 10]) == [[0, 2, 1]], "a little padding costs less than another run"
 
 

@@ -278,5 +278,4 @@ def test_metadata_that_cannot_be_sent_costs_no_other_request(module: str) -> Non
     assert pipeline.flush(60)
     pipeline.close()
     assert [evaluation.scores[0].value for evaluation in capture.evaluations] == [1.0] * 5
-    assert pipeline.counts()["bare"].scored == 5
-    assert pipeline.stats().internal_errors == 0
+    assert (pipeline.counts()["bare"].scored, pipeline.stats().internal_errors) == (5, 0)

@@ -35,8 +35,7 @@ def test_the_child_takes_what_is_left(runner: ProcessRunner, monkeypatch: pytest
     runner.wait_until_ready()
     until(lambda: policy_of(runner) == {os.SCHED_IDLE})
     assert runner._child is not None
-    assert os.getsid(runner._child.pid) == os.getsid(0)
-    assert os.getpgid(runner._child.pid) == runner._child.pid
+    assert (os.getsid(runner._child.pid), os.getpgid(runner._child.pid)) == (os.getsid(0), runner._child.pid)
 
 
 def test_a_starved_child_gets_its_share(runner: ProcessRunner, tmp_path: Path) -> None:

@@ -362,8 +362,7 @@ def test_console_and_endpoint_together(tmp_path: Path) -> None:
     exporters = {"OTEL_TRACES_EXPORTER": "otlp, console", "OTEL_LOGS_EXPORTER": "console"}
     with http_server() as (url, received):
         done = run("", tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_SERVICE_NAME="shop", **exporters)
-    assert received.resource()["service.name"] == "shop"
-    assert received.resource()["openinference.project.name"] == "shop"
+    assert (received.resource()["service.name"], received.resource()["openinference.project.name"]) == ("shop", "shop")
     assert "invoke_workflow app" in received.spans()
     assert received.records() == []
     assert 'ragtrace_requests_total{app="shop",env="dev"' in done.stdout

@@ -84,8 +84,7 @@ def test_scores_come_on_the_root_span() -> None:
     assert list(bench.out()) == ["child of other", "other", "child of root"]
     bench.hold(evaluation)
     root = bench.out()["root"]
-    assert root[semconv.OI_INPUT] == "q"
-    assert root["gen_ai.evaluation.groundedness.score"] == 0.4
+    assert (root[semconv.OI_INPUT], root["gen_ai.evaluation.groundedness.score"]) == ("q", 0.4)
     assert root["gen_ai.evaluation.groundedness.label"] == "fail"
     assert "gen_ai.evaluation.groundedness.explanation" not in root
     assert root["gen_ai.evaluation.judge.label"] == "error"
@@ -93,8 +92,7 @@ def test_scores_come_on_the_root_span() -> None:
     assert not any("language_mismatch" in key for key in root)
     assert root["evaluations.0.evaluation.name"] == "groundedness"
     assert root["evaluations.0.evaluation.annotator_kind"] == "CODE"
-    assert root["evaluations.1.evaluation.identifier"] == "toxicity@1"
-    assert root[semconv.STATUS] == "scored"
+    assert (root["evaluations.1.evaluation.identifier"], root[semconv.STATUS]) == ("toxicity@1", "scored")
     assert root[semconv.FAILURE_CAUSE] == "unsupported"
     assert '"id": "d0", "rank": 0, "start": 1, "end": 9' in root[semconv.EVIDENCE]
     assert len(bench.exporter.get_finished_spans()) == 4
@@ -126,8 +124,7 @@ def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
     until(lambda: "root" in bench.out())
     assert bench.statuses() == {"root": "pending_timeout"}
     bench.hold(evaluation)
-    assert bench.late == [evaluation]
-    assert len(bench.exporter.get_finished_spans()) == 2
+    assert (bench.late, len(bench.exporter.get_finished_spans())) == ([evaluation], 2)
 
 
 @pytest.mark.parametrize("limits", [HoldLimits(spans=2), HoldLimits(bytes=6_500)])
@@ -174,8 +171,7 @@ def test_scores_push_nothing_out_and_dropped_counts_stay() -> None:
     hold(evaluation_of(span))
     (out,) = exporter.get_finished_spans()
     assert out.attributes is not None
-    assert out.attributes[semconv.OI_KIND] == "CHAIN"
-    assert out.attributes["gen_ai.evaluation.toxicity.score"] == 0.1
+    assert (out.attributes[semconv.OI_KIND], out.attributes["gen_ai.evaluation.toxicity.score"]) == ("CHAIN", 0.1)
     assert out.dropped_attributes == span.dropped_attributes == 4  # type: ignore[attr-defined]
     assert [e.name for e in out.events] == ["e"]
 
@@ -279,8 +275,7 @@ def test_scores_that_come_after_a_scored_root_are_late() -> None:
     more = replace(evaluation, scores=(Score("by_hand", 1.0),))
     bench.hold(more)
     bench.hold(more)
-    assert bench.late == [more, more]
-    assert bench.hold.stats().late == 2
+    assert (bench.late, bench.hold.stats().late) == ([more, more], 2)
 
 
 def test_the_holds_time_begins_when_the_models_are_loaded() -> None:

@@ -84,16 +84,13 @@ def test_tree_scores_and_events_arrive(
     root = spans["invoke_workflow wire"]
     assert root.parent_span_id == b""
     for name in ("retrieval Two", "chat FakeListChatModel"):
-        assert spans[name].parent_span_id == root.span_id
-        assert spans[name].trace_id == root.trace_id
+        assert (spans[name].parent_span_id, spans[name].trace_id) == (root.span_id, root.trace_id)
     attributes = plain(root.attributes)
-    assert attributes["gen_ai.evaluation.half.score"] == 0.25
-    assert attributes["gen_ai.evaluation.half.label"] == "fail"
+    assert (attributes["gen_ai.evaluation.half.score"], attributes["gen_ai.evaluation.half.label"]) == (0.25, "fail")
     assert attributes["gen_ai.evaluation.broken.label"] == "error"
     assert "How?" in attributes[semconv.INPUT_MESSAGES]
     resource = plain(received.traces.resource_spans[0].resource.attributes)
-    assert resource["service.name"] == "wire-app"
-    assert resource["deployment.environment.name"] == "test"
+    assert (resource["service.name"], resource["deployment.environment.name"]) == ("wire-app", "test")
     events = {plain(r.attributes)[semconv.EVALUATION_NAME]: r for r in received.records()}
     assert set(events) == {"half", "broken"}
     for event in events.values():
@@ -120,8 +117,7 @@ def test_an_endpoint_that_is_down_is_counted_not_felt(
         stats = runtime.export
     finally:
         runtime.close(0.1)
-    assert stats.spans.exported == 0
-    assert sum(stats.spans.failed.values()) == 15
+    assert (stats.spans.exported, sum(stats.spans.failed.values())) == (0, 15)
 
 
 def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received]) -> None:
@@ -148,8 +144,7 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
     spans = received.spans()
     root, late = spans["invoke_workflow wire"], spans["evaluation"]
     assert plain(root.attributes)[semconv.STATUS] == "pending_timeout"
-    assert late.parent_span_id == root.span_id
-    assert [link.span_id for link in late.links] == [root.span_id]
+    assert (late.parent_span_id, [link.span_id for link in late.links]) == (root.span_id, [root.span_id])
     attributes = plain(late.attributes)
     assert (attributes["gen_ai.evaluation.slow.score"], attributes["gen_ai.evaluation.half.score"]) == (1.0, 0.25)
     assert sum(len(scope.spans) for each in received.traces.resource_spans for scope in each.scope_spans) == 4

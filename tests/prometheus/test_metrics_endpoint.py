@@ -182,8 +182,7 @@ def test_labels_are_bounded() -> None:
     """Beyond the cap a label's values become `other`, and that is counted."""
     cap = LabelCap(3)
     assert [cap(v) for v in "abcdea"] == ["a", "b", "c", "other", "other", "a"]
-    assert cap.overflows == 2
-    assert (cap(""), LabelCap(3, empty="")("")) == ("unknown", "")
+    assert (cap.overflows, cap(""), LabelCap(3, empty="")("")) == (2, "unknown", "")
 
 
 class Unspeakable:
@@ -676,8 +675,7 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
     sink.watch(stopping[0])
     scraped = Scraped(sink, http=True)
     assert not scraped.samples("ragtrace_evaluation_eligible_total")
-    assert scraped.value("ragtrace_internal_errors_total") == 1
-    assert scraped.value("ragtrace_build_info") == 1
+    assert (scraped.value("ragtrace_internal_errors_total"), scraped.value("ragtrace_build_info")) == (1, 1)
 
 
 # --- the catalogue -------------------------------------------------------------------------------

@@ -164,8 +164,7 @@ def test_buckets_of_another_threshold() -> None:
         family.values[-1] = sum_of_all
     families[1].observe(1.5)
     (total,) = merge([[family] for family in families])
-    assert total.bounds == (0.5, 0.7, 1.0, math.inf)
-    assert total.values == [2.0, 4.0, 6.0, 7.0, 7.0, 6.5]
+    assert (total.bounds, total.values) == ((0.5, 0.7, 1.0, math.inf), [2.0, 4.0, 6.0, 7.0, 7.0, 6.5])
 
 
 def test_series_that_only_some_processes_have() -> None:
@@ -198,10 +197,8 @@ def test_every_process_shows_the_sum(workers: list[Worker]) -> None:
     values = scraped(workers[2].sink)
     assert total(values, "ragtrace_requests_total") == 60
     assert total(values, "ragtrace_request_duration_seconds_count") == 60
-    assert total(values, "ragtrace_evaluation_eligible_total") == 60
-    assert total(values, "ragtrace_build_info") == 1
-    assert total(values, "ragtrace_evaluator_info") == 1
-    assert total(values, "ragtrace_evaluation_queue_items") == 0
+    assert (total(values, "ragtrace_evaluation_eligible_total"), total(values, "ragtrace_build_info")) == (60, 1)
+    assert (total(values, "ragtrace_evaluator_info"), total(values, "ragtrace_evaluation_queue_items")) == (1, 0)
     assert abs(total(values, "ragtrace_last_evaluation_timestamp_seconds") - time.time()) < 60
     assert_whole({}, values)
     workers[0].sink(Evaluation(make_trace(trace_id=0xABC), (Score("length", 0.1, "fail"),)))
@@ -217,16 +214,14 @@ def test_a_process_that_ends_is_remembered(workers: list[Worker], tmp_path: Path
     waiting = Stats(7, 0, 0, 7, 0, 0, 0.0, {}, {}, {}, {}, {}, 0)
     workers[0].pipeline.stats = lambda: waiting  # type: ignore[method-assign]
     values = [scraped(worker.sink) for worker in workers][-1]
-    assert total(values, "ragtrace_evaluation_queue_items") == 7
-    assert total(values, "ragtrace_judge_budget_usd") == 0
+    assert (total(values, "ragtrace_evaluation_queue_items"), total(values, "ragtrace_judge_budget_usd")) == (7, 0)
     for ended, worker in enumerate(workers[:2], 1):
         worker.stop()
         for _ in range(2):  # before it is compacted, and after
             now = scraped(workers[2].sink)
             assert_whole(values, now)
             values = now
-        assert total(values, "ragtrace_requests_total") == 60
-        assert total(values, "ragtrace_evaluation_queue_items") == 0
+        assert (total(values, "ragtrace_requests_total"), total(values, "ragtrace_evaluation_queue_items")) == (60, 0)
         assert total(values, "ragtrace_last_evaluation_timestamp_seconds") > 0
         assert len(files(tmp_path / "metrics")) == 4 - ended
     assert "ragtrace-ended.json" in files(tmp_path / "metrics")

@@ -85,8 +85,7 @@ def test_scores_are_on_the_other_librarys_root() -> None:
     assert application.source.flush(60)
     assert pipeline.flush(60)
     attributes = dict(application.named("rag").attributes or {})
-    assert attributes["gen_ai.evaluation.present.score"] == 1.0
-    assert attributes["ragtrace.evaluation.status"] == "scored"
+    assert (attributes["gen_ai.evaluation.present.score"], attributes["ragtrace.evaluation.status"]) == (1.0, "scored")
     assert attributes["ragtrace.sampling.probability"] == 1.0
     assert [d.content for d in evaluations[0].trace.documents] == ["The pump is covered for 24 months."]
     pipeline.close(5)
@@ -108,8 +107,7 @@ def test_a_span_around_a_workflow_has_its_texts(application: Application) -> Non
     inner.end()
     root.end()
     [trace] = application.traces
-    assert trace.span_id == root.context.span_id
-    assert (trace.query, trace.answer) == ("How long?", "24 months.")
+    assert (trace.span_id, trace.query, trace.answer) == (root.context.span_id, "How long?", "24 months.")
 
 
 def test_a_request_that_is_sampled_out_says_so() -> None:
@@ -129,8 +127,7 @@ def test_what_is_no_request_leaves_unchanged(application: Application) -> None:
     """A parser and a retriever that are called by themselves are not counted, and their spans are as they were."""
     application.span("StrOutputParser", OI, CHAIN)
     application.span("retriever", OI, RETRIEVAL)
-    assert application.traces == []
-    assert application.named("StrOutputParser").attributes == CHAIN
+    assert (application.traces, application.named("StrOutputParser").attributes) == ([], CHAIN)
     assert application.named("retriever").attributes == RETRIEVAL
 
 
@@ -155,8 +152,7 @@ def test_a_chain_below_a_server_does_not_wait_for_the_server(application: Applic
         application.span("ChatCompletion", CLIENT, CALL, server)  # rewrites the question
         application.span(f"rag {n}", OI, CHAIN, server)
         assert len(application.traces) == n + 1
-    assert application.traces[-1].facts.name == "rag 2"
-    assert application.traces[-1].facts.output_tokens == 9
+    assert (application.traces[-1].facts.name, application.traces[-1].facts.output_tokens) == ("rag 2", 9)
     application.span("ChatCompletion", CLIENT, CALL, server)  # gives the conversation a title
     assert application.source.stats().kept_bytes < 2_000  # and nothing of what was handed on
     server.end()
@@ -218,8 +214,7 @@ def test_other_traces_are_ignored(application: Application) -> None:
         server = application.start("GET /health", "web", kind=SpanKind.SERVER)
         application.span("SELECT", "db", {"db.system": "x"}, server, kind=SpanKind.CLIENT)
         server.end()
-    assert application.traces == []
-    assert len(application.exporter.get_finished_spans()) == 200
+    assert (application.traces, len(application.exporter.get_finished_spans())) == ([], 200)
     stats = application.source.stats()
     assert (stats.open_traces, stats.kept_bytes, sum(stats.lost.values())) == (0, 0, 0)
 
@@ -307,8 +302,7 @@ def test_a_clients_span_beside_its_frameworks_is_the_same_call() -> None:
     call.end()
     root.end()
     [trace] = application.traces
-    assert trace.facts.name == "rag"
-    assert trace.facts.output_tokens == 9
+    assert (trace.facts.name, trace.facts.output_tokens) == ("rag", 9)
 
 
 @pytest.mark.parametrize(
@@ -351,8 +345,7 @@ def test_a_source_that_is_closed_leaves_the_provider_as_it_was(application: Appl
     """After `close` spans pass as before, and nothing is counted."""
     application.source.close()
     application.span("rag", OI, CHAIN)
-    assert application.named("rag").attributes == CHAIN
-    assert application.consumer.traces == []
+    assert (application.named("rag").attributes, application.consumer.traces) == (CHAIN, [])
 
 
 @evaluator(needs={"answer", "documents"}, threshold=0.5)

@@ -135,8 +135,7 @@ def test_an_application_that_starts_ragtrace_is_recorded(monkeypatch: pytest.Mon
         runtime = ragtrace.init(evaluators=[good], prometheus_port=1, otlp_endpoint="http://127.0.0.1:9")
         chain.invoke("q")
         assert runtime.flush()
-        assert [score.name for score in recording.scores] == ["good"]
-        assert len(recording.spans) == 3
+        assert ([score.name for score in recording.scores], len(recording.spans)) == (["good"], 3)
         assert runtime.metrics_url is None
 
 

@@ -93,8 +93,7 @@ def test_request_by_hand(by_hand: Recorded) -> None:
     assert trace.documents == (Document("w1", "24 months.", 0.9, {"page": 3}),)
     facts = trace.facts
     assert (facts.session_id, facts.user_id, facts.tags, facts.model) == ("s1", "7", ("beta",), "gpt-4o")
-    assert (facts.input_tokens, facts.output_tokens, facts.retrievals) == (40, 8, 1)
-    assert facts.stages == {}
+    assert (facts.input_tokens, facts.output_tokens, facts.retrievals, facts.stages) == (40, 8, 1, {})
     assert request.trace_id == f"{trace.trace_id:032x}"
     assert by_hand.tree() == [("invoke_workflow request", [("retrieval by hand", []), ("chat gpt-4o", [])])]
 

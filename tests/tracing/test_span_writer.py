@@ -39,8 +39,7 @@ def test_a_span_has_what_the_sdk_would_give_it(limits: SpanLimits | None, attrib
     defer_attributes(ours, lambda: attributes)
     assert dict(attributes_of(ours)) == dict(theirs.attributes)
     theirs.set_attributes(attributes)
-    assert dict(ours.attributes) == dict(theirs.attributes)
-    assert ours.dropped_attributes == theirs.dropped_attributes
+    assert (dict(ours.attributes), ours.dropped_attributes) == (dict(theirs.attributes), theirs.dropped_attributes)
 
 
 def test_redaction_is_no_work_of_the_request() -> None:

@@ -95,9 +95,7 @@ def test_a_middleware_that_returns_its_documents(
     vendors.answers(Reply(ANSWER))
     create_agent(model, tools=[], middleware=[Retrieval()]).invoke(user(WARRANTY))
     (trace,) = traced_langchain.traces
-    assert trace.answer == ANSWER
-    assert trace.documents[0].id == "m1"
-    assert len(trace.documents) == 2
+    assert (trace.answer, trace.documents[0].id, len(trace.documents)) == (ANSWER, "m1", 2)
 
 
 class GradeDocuments(BaseModel):

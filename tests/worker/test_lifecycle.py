@@ -42,8 +42,7 @@ def test_health_readiness_and_metrics() -> None:
         values = {name: float(value) for name, _, value in lines}
         assert values["received_spans_total"] == 6
         assert values["sent_spans_total"] + values["dropped_spans_total"] + values["open_spans"] == 6
-        assert values["refused_requests_total"] == 1
-        assert values["traces_total"] == 2
+        assert (values["refused_requests_total"], values["traces_total"]) == (1, 2)
 
 
 def test_a_worker_without_http_has_its_health_beside_its_metrics() -> None:
