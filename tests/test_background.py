@@ -64,7 +64,6 @@ def test_a_thread_is_started_outside_of_the_lock(make: Make, monkeypatch: pytest
 
 
 def test_a_caller_takes_what_waits(make: Make) -> None:
-    """The work never gets an item that was taken, and the item counts as done."""
     batches: list[list[int]] = []
     queue = make(batches.append, FULL_BATCHES)
     for i in range(3):
@@ -94,7 +93,6 @@ def test_items_come_in_order_and_in_another_thread(make: Make) -> None:
 
 
 def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one(make: Make) -> None:
-    """Without a limit to the wait the work gets full batches alone, until somebody flushes."""
     batches: list[list[int]] = []
     full = threading.Event()
 
@@ -120,7 +118,6 @@ def test_an_item_waits_for_company_no_longer_than_the_wait(make: Make) -> None:
 
 
 def test_several_workers_share_the_items(make: Make) -> None:
-    """While one worker is busy another takes the next item; each has a session of its own, entered and left once."""
     sessions: list[str] = []
 
     @contextmanager
@@ -189,7 +186,6 @@ def test_a_delayed_item_comes_later_and_closing_ends_its_delay(make: Make) -> No
     ("bounds", "loss"), [(Bounds(items=3), "queue_full"), (Bounds(bytes=30), "queue_bytes")], ids=["items", "bytes"]
 )
 def test_a_full_queue_refuses_and_never_blocks(make: Make, bounds: Bounds, loss: str) -> None:
-    """While the work hangs, items beyond the bound are refused with the reason, and each is counted."""
     work = Blocked()
     queue = make(work, bounds)
     queue.put(0, size=10)
@@ -213,7 +209,6 @@ def test_an_item_larger_than_the_bound_is_taken_alone(make: Make) -> None:
 
 
 def test_a_full_queue_may_lose_its_oldest_item(make: Make) -> None:
-    """With `drop_oldest` the new item is taken, and the loss is reported and counted all the same."""
     work = Blocked()
     queue = make(work, Bounds(items=2, drop_oldest=True))
     queue.put(0)
@@ -226,7 +221,6 @@ def test_a_full_queue_may_lose_its_oldest_item(make: Make) -> None:
 
 
 def test_many_threads_lose_nothing(make: Make) -> None:
-    """What ten threads put at once is done or dropped; the sum is right in every snapshot meanwhile."""
     queue = make(lambda batch: None, Bounds(items=50, batch=8, workers=2))
 
     def put_many() -> None:
@@ -256,7 +250,6 @@ def test_a_finaliser_that_puts_while_its_thread_holds_the_lock_does_not_block(ma
 
 
 def test_work_that_fails_is_counted_logged_once_and_goes_on(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """Each exception costs its own batch; the log has one entry for all of them."""
     items: list[int] = []
 
     def work(batch: list[int]) -> None:
@@ -303,7 +296,6 @@ def test_a_batch_may_be_settled_in_parts(make: Make) -> None:
 
 
 def test_a_session_that_fails_is_counted_and_tried_again(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """A thread whose session cannot be entered ends; the next item starts another one."""
     attempts: list[int] = []
     items: list[int] = []
 
@@ -324,7 +316,6 @@ def test_a_session_that_fails_is_counted_and_tried_again(make: Make, caplog: pyt
 
 
 def test_close_returns_what_there_was_no_time_for_and_can_be_called_again(make: Make) -> None:
-    """Past the timeout the rest is handed back, once, and counted; later items are refused."""
     work = Blocked()
     queue = make(work)
     for i in range(3):
@@ -357,7 +348,6 @@ def test_a_pause_between_two_tries_ends_with_close(make: Make) -> None:
 
 
 def test_flush_is_not_kept_by_what_comes_later(make: Make) -> None:
-    """Flush waits for what was put before it, not for what others put meanwhile."""
     first = threading.Event()
     held = threading.Event()
 
@@ -381,7 +371,6 @@ def test_flush_is_not_kept_by_what_comes_later(make: Make) -> None:
 @pytest.mark.process
 @forking
 def test_a_forked_child_starts_empty_and_works(make: Make) -> None:
-    """The child has its own counts and thread; what waited in the parent is done by the parent alone."""
     work = Blocked()
     queue = make(work)
     for i in range(3):
@@ -456,8 +445,6 @@ def test_a_queue_that_was_closed_stays_closed_in_a_child(make: Make) -> None:
 @pytest.mark.process
 @forking
 def test_the_fork_rule_runs_once_and_only_in_the_child() -> None:
-    """Each registered object is reset once in each child, never in the parent, and a child's child resets again."""
-
     class Counting:
         def __init__(self) -> None:
             self.resets = 0
@@ -474,7 +461,6 @@ def test_the_fork_rule_runs_once_and_only_in_the_child() -> None:
 @pytest.mark.process
 @forking
 def test_the_fork_rule_keeps_nothing_alive() -> None:
-    """A registered object can be collected, and a later fork is not disturbed by it."""
     queue = Background("test", lambda batch: None, Bounds())
     reference = weakref.ref(queue)
     del queue

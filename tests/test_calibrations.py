@@ -152,7 +152,6 @@ def test_the_disk_is_looked_at_every_few_seconds_at_most(path: Path) -> None:
 
 
 def test_what_is_saved_is_loaded(path: Path) -> None:
-    """Every field, as plain JSON with the module's schema; a file is replaced whole."""
     given = entry(length, 0.3, curve={"kind": "platt", "a": 1.0, "b": 2.0}, figures={"count": 7})
     save(path, [given])
     assert load(path) == {"length": given}
@@ -167,7 +166,6 @@ def test_what_is_saved_is_loaded(path: Path) -> None:
 
 
 def test_versions() -> None:
-    """A calibration's version is told from the evaluator's own."""
     assert [own_version(v) for v in ("3", "3+c2", "1.2+c10", "3+cx", "")] == ["3", "3", "1.2", "3+cx", ""]
 
 

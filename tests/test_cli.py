@@ -27,13 +27,11 @@ from ragtrace.cli import main
     ],
 )
 def test_what_cannot_be_done_is_said(arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line that names what is wrong, and exit code 2."""
     assert main(arguments) == 2
     assert word in capsys.readouterr().err
 
 
 def test_evaluators(capsys: pytest.CaptureFixture[str]) -> None:
-    """The list is one JSON array with every built-in evaluator."""
     assert main(["evaluators", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == plugins.builtin_names()
@@ -51,7 +49,6 @@ def test_evaluators(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.server
 def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It finds frameworks, models, settings, and whether the endpoint answers."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

@@ -102,7 +102,6 @@ def test_strata_behind_the_head(own: Sampler, expected: dict[bool, float]) -> No
 
 
 def test_own_requests_are_behind_no_sampler() -> None:
-    """A request that ragtrace recorded itself has ragtrace's own probability, whatever its tracestate says."""
     trace = make_trace(facts=Facts(trace_state="th:e"))
     assert behind_head(ratio(0.3), 0.1)(trace).probability == 0.3
 
@@ -134,7 +133,6 @@ def test_a_threshold_that_r_does_not_reach() -> None:
 
 
 def test_services_that_share_a_randomness_agree() -> None:
-    """`rv` is R: requests with the same `rv` get the same decision whatever their trace ids are."""
     chance = random.Random(4)
     for _ in range(200):
         state = f"rv:{chance.getrandbits(56):014x}"

@@ -31,7 +31,6 @@ def test_a_forgotten_value_is_made_again() -> None:
 
 
 def test_another_way_of_making_holds_until_it_is_taken_back() -> None:
-    """`use` replaces all values; None brings back the first way."""
     lazy: Lazy[str] = Lazy(lambda name: f"first {name}")
     assert lazy.get("a") == "first a"
     lazy.use(lambda name: f"second {name}")

@@ -67,7 +67,6 @@ def test_opentelemetrys_consistent_rule_is_followed() -> None:
 
 
 def test_conditions_are_certain() -> None:
-    """Errors, slow requests and attributes are kept with probability 1, all others with 0."""
     failed, quick = make_trace(error="ValueError"), make_trace(duration=0.1)
     late, paid = make_trace(duration=5.0), make_trace(attributes={"plan": "paid"})
     assert (errors()(failed), errors()(quick)) == (Decision(True, 1.0, "error"), Decision(False, 0.0, "error"))
@@ -159,7 +158,6 @@ def test_an_error_is_always_in_the_union() -> None:
 
 
 def test_strata_have_their_own_ratio() -> None:
-    """Each value of the attribute gets its ratio, unknown and unhashable ones the default."""
     sampler = stratified("plan", {"free": 0.1, "paid": 1.0}, default=0.5)
     assert sampler(make_trace(attributes={"plan": "paid"})).probability == 1.0
     assert sampler(make_trace(attributes={"plan": "free"})).probability == 0.1
@@ -171,7 +169,6 @@ def test_strata_have_their_own_ratio() -> None:
     st.lists(st.floats(0, 2), min_size=1, max_size=300), st.floats(0.1, 20), st.integers(1, 30), st.integers(0, 2**32)
 )
 def test_the_rate_limit_is_a_hard_bound(gaps: list[float], rate: float, burst: int, seed: int) -> None:
-    """However requests arrive, no more than burst + rate x time are kept."""
     clock = Clock()
     sampler = rate_limit(rate, burst, clock=clock)
     start, kept = clock.now, 0
@@ -182,7 +179,6 @@ def test_the_rate_limit_is_a_hard_bound(gaps: list[float], rate: float, burst: i
 
 
 def test_a_rate_limit_leaves_a_quiet_stream_alone() -> None:
-    """Below the limit every request is kept, with probability 1."""
     clock = Clock()
     sampler = rate_limit(1.0, clock=clock)
     decisions = []
@@ -218,7 +214,6 @@ def test_a_rate_limit_draws_for_each_request_of_a_trace() -> None:
 
 
 def test_a_clock_that_steps_back_does_not_stop_sampling() -> None:
-    """A rate limit survives a clock that jumps into the past."""
     clock = Clock()
     sampler = rate_limit(1.0, 10, clock=clock)
     clock.tick(-3600)

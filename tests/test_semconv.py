@@ -28,7 +28,6 @@ def test_genai_names_are_those_of_opentelemetry() -> None:
 
 
 def test_names_stand_in_one_module() -> None:
-    """Attribute names are strings in two modules alone: what ragtrace writes, and what it reads of other libraries."""
     pattern = re.compile(
         r"""["'](gen_ai\.(?!evaluation["'])|openinference\.|ragtrace\.(?:evaluation|sampling|failure|retrieval)\.)"""
     )

@@ -69,7 +69,6 @@ def test_a_password_in_a_wrong_address_is_not_shown() -> None:
 
 
 def test_evaluators_have_shares(tmp_path: Path) -> None:
-    """An evaluator's share may be in a list, in the file and in the environment; without one it is 1."""
     file = tmp_path / "ragtrace.toml"
     file.write_text('evaluators = ["toxicity", {name = "faithfulness_judge", sample = 0.01}]')
     expected = [("toxicity", 1.0), ("faithfulness_judge", 0.01)]

@@ -15,7 +15,6 @@ from ragtrace.base.svg import Axis, Frame
 
 @given(st.floats(1e-6, 1e9), st.booleans())
 def test_an_axis_holds_its_values(top: float, zero: bool) -> None:
-    """With two to six marks, evenly spaced and round."""
     axis = svg.axis([0.0, top], zero=zero)
     assert axis.low <= 0 < top <= axis.high * (1 + 1e-9)
     assert 2 <= len(axis.ticks) <= 6
@@ -25,7 +24,6 @@ def test_an_axis_holds_its_values(top: float, zero: bool) -> None:
 
 @given(st.floats(-100, 100), st.integers(1, 50))
 def test_every_value_has_a_bin(value: float, count: int) -> None:
-    """A value inside the axis is in the bin that contains it, a value outside in the nearest one."""
     scale = Axis(-10.0, 10.0)
     i = scale.bin(value, count)
     assert 0 <= i < count
@@ -35,14 +33,12 @@ def test_every_value_has_a_bin(value: float, count: int) -> None:
 
 
 def test_a_plot_is_inside_its_margins() -> None:
-    """The ends of both axes are the edges of the plot, and y grows downwards."""
     frame = Frame(400, 150, 40, 8, 10, 20)
     assert [frame.x(share) for share in (0, 1)] == [40, 392]
     assert [frame.y(share) for share in (0, 1)] == [130, 10]
 
 
 def test_trend_has_gaps() -> None:
-    """Neighbours are joined, a gap interrupts the line, and a value without neighbours is a dot."""
     drawing = svg.trend([(0, 1), (1, 2), None, (3, 4), None, None, (5, 6), (6, 7), (7, 8)], "second")
     assert (drawing.count("<polyline"), drawing.count('<circle class="dot second"')) == (2, 1)
     assert 'points="5.0,6.0 6.0,7.0 7.0,8.0"' in drawing

@@ -86,7 +86,6 @@ def test_servers(  # noqa: PLR0917 fixtures
     ("pool", "framework"), [("prefork", "langchain"), ("threads", "langchain"), ("solo", "llama_index")]
 )
 def test_celery(pool: str, framework: str, tmp_path: Path, receiver: tuple[str, Received]) -> None:
-    """Each task of a worker is one request, in the processes or in the threads of its pool."""
     endpoint, received = receiver
     client = celery_client(tmp_path)
     command = ("celery", "-A", "celery_application", "worker", "--pool", pool, "--concurrency", "2")

@@ -34,21 +34,18 @@ TREES["stream"] = TREES["chat"]
 
 
 def test_list_of_traces_shows_question_answer_session_and_user(pages: Pages) -> None:
-    """Each request is one trace with its question, answer, session and user."""
     for name, trace in pages.traces.items():
         assert (trace.question, trace.answer) == (QUESTIONS[name], ANSWERS[name])
         assert (trace.session, trace.user) == (SESSIONS[name], "ada")
 
 
 def test_tree_has_each_component_with_its_kind(pages: Pages) -> None:
-    """A trace is one tree of agents, tools, retrievers, embeddings and models; each has the kind that it is."""
     trees = {name: trace.root.tree() for name, trace in pages.traces.items()}
     trees["agent"][2][1:3] = sorted(trees["agent"][2][1:3], reverse=True)  # tools that run together start in any order
     assert trees == TREES
 
 
 def test_every_span_shows_session_user_tags_and_metadata(pages: Pages) -> None:
-    """Session, user, tags and the application's metadata are on all spans of a trace, in threads and streams too."""
     for name, trace in pages.traces.items():
         for span in trace.root.walk():
             assert (span.attributes["session.id"], span.attributes["user.id"]) == (SESSIONS[name], "ada")
@@ -81,13 +78,11 @@ def test_streamed_answer_is_whole(pages: Pages) -> None:
 
 
 def test_tool_shows_arguments_and_result(pages: Pages) -> None:
-    """A tool's span shows its arguments as an object, and what it returned."""
     (tool,) = pages.traces["agent"].root.below("execute_tool order_status")
     assert (tool.input, tool.output) == ({"number": 17}, ORDER)
 
 
 def test_retriever_shows_its_documents(pages: Pages) -> None:
-    """A retriever's documents are shown with id, text, metadata and, where the framework gives one, score."""
     names = {
         "agent": "InMemoryVectorStore", "chain": "VectorStoreRetriever", "query": "VectorIndexRetriever",
         "stream": "VectorIndexRetriever",
@@ -106,13 +101,11 @@ def test_retriever_shows_its_documents(pages: Pages) -> None:
 
 
 def test_embedding_shows_its_text(pages: Pages) -> None:
-    """An embedding's span shows the text that was embedded."""
     (embedding,) = pages.traces["query"].root.below("embeddings known-words")
     assert embedding.input == QUESTIONS["query"]
 
 
 def test_tokens_and_costs_are_shown(pages: Pages) -> None:
-    """Tokens, cached ones among them, and the cost of each model call are shown, and their sums for the trace."""
     for name, trace in pages.traces.items():
         calls = [span for span in trace.root.walk() if span.name.startswith("chat ")]
         if name == "failure":
@@ -133,7 +126,6 @@ def test_model_is_the_one_that_answered(pages: Pages) -> None:
 
 
 def test_failure_is_shown(pages: Pages) -> None:
-    """A failed request is marked as failed in the list, and the spans that failed show message and exception."""
     trace = pages.traces["failure"]
     assert [name for name, other in pages.traces.items() if other.failed] == ["failure"]
     wrong = [span for span in trace.root.walk() if span.error]
@@ -145,7 +137,6 @@ def test_failure_is_shown(pages: Pages) -> None:
 
 
 def test_scores_are_attributes_of_the_root(pages: Pages) -> None:
-    """A request's scores are listed among the attributes of its root."""
     attributes = pages.traces["agent"].root.attributes
     assert attributes["gen_ai.evaluation.names_its_years.score"] == 1.0
     assert attributes["gen_ai.evaluation.names_its_years.label"] == "pass"
@@ -154,7 +145,6 @@ def test_scores_are_attributes_of_the_root(pages: Pages) -> None:
 @pytest.mark.parametrize("name", ["phoenix"], indirect=True)
 @pytest.mark.usefixtures("pages")
 def test_phoenix_lists_sessions(server: Server) -> None:
-    """Phoenix's list of sessions has the turns, the first question, the last answer and the cost of each."""
     sessions = phoenix.sessions(server, APP)
     assert set(sessions) == set(SESSIONS.values())
     assert sessions["s-chat"] == (2, QUESTIONS["chat"], YES, pytest.approx(2 * PRICE))

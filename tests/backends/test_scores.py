@@ -68,7 +68,6 @@ def scores(name: str, server: Server, project: str, spans: Iterable[tuple[str, s
 
 
 def test_scores_are_beside_their_requests(name: str, server: Server, pages: Pages) -> None:
-    """Each score is at its request's root span or trace, with value, label and kind of annotator."""
     roots = {trace.root.id: question for question, trace in pages.traces.items()}
     rows = scores(name, server, APP, [(trace.id, trace.root.id) for trace in pages.traces.values()])
     assert sorted(roots[span] for span, *_ in rows) == sorted(SCORED)

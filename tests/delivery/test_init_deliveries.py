@@ -33,7 +33,6 @@ def ask() -> str:
 
 
 def test_scores_and_late_scores_arrive() -> None:
-    """The scores of a request, and one that the application gives later, are there after `flush`, and counted."""
     api = PhoenixApi()
     with serving(api) as server:
         runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
@@ -51,7 +50,6 @@ def test_scores_and_late_scores_arrive() -> None:
 
 
 def test_flush_says_that_scores_are_lost() -> None:
-    """Where the backend refuses the scores, `flush` returns False once, and /metrics has the reason."""
     api = PhoenixApi()
     api.key = "another"
     with serving(api) as server:

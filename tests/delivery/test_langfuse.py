@@ -87,7 +87,6 @@ def test_part_of_a_batch_fails() -> None:
 
 
 def test_failures_are_tried_again() -> None:
-    """After broken connections whose requests were done, a rate limit and a status 500, nothing is lost or doubled."""
     api = LangfuseApi()
     with serving(api, None, RESET, (429, 0.01), 500, RESET) as server, delivering(server) as delivery:
         for number in range(1, 31):
@@ -131,7 +130,6 @@ def test_server_without_batches() -> None:
 
 
 def test_keys_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without keys there is an error at start; with wrong ones the scores are lost, counted."""
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-wrong")
     with serving(LangfuseApi()) as server, delivering(server) as delivery:
         delivery.put(annotation(1))
@@ -144,7 +142,6 @@ def test_keys_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("gone", [set(), {"/api/public/v3/scores"}])
 def test_labels_of_people_are_read(gone: set[str]) -> None:
-    """Scores that people gave are read from all pages, by the third version of the endpoint or by the second one."""
     api = LangfuseApi()
     api.gone = gone
     api.people = [score(number) for number in (1, 2, 3, 4)]

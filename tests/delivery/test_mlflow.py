@@ -40,7 +40,6 @@ def test_scores_become_assessments() -> None:
 
 
 def test_second_score_changes_the_first() -> None:
-    """A score with the same key changes the assessment that is there."""
     api = MlflowApi()
     with serving(api) as server, delivering(server) as delivery:
         for value in (0.1, 0.9):
@@ -51,7 +50,6 @@ def test_second_score_changes_the_first() -> None:
 
 
 def test_failures_are_tried_again() -> None:
-    """After a broken connection whose request was done, a rate limit and a status 500, nothing is lost or doubled."""
     api = MlflowApi()
     with serving(api, RESET, (429, 0.01), 500, None, None, RESET, 503) as server, delivering(server) as delivery:
         put(delivery, 20)
@@ -103,7 +101,6 @@ def test_credentials_of_the_environment(
 
 
 def test_labels_of_people_are_read() -> None:
-    """Feedback of people is read with value, person and comment; scores and what ragtrace wrote itself are not."""
     api = MlflowApi(known={f"{1:032x}"})
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1))

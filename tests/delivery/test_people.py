@@ -68,7 +68,6 @@ def test_verdicts_arrive_in_every_backend(store: Store, monkeypatch: pytest.Monk
 
 
 def test_comments_leave_with_explanations(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `explanations` a comment is the explanation, redacted as all texts."""
     api = PhoenixApi()
     monkeypatch.setenv("RAGTRACE_EXPLANATIONS", "true")
     monkeypatch.setenv("RAGTRACE_REDACT", "pii")
@@ -82,7 +81,6 @@ def test_comments_leave_with_explanations(store: Store, monkeypatch: pytest.Monk
 
 
 def test_console_without_backends_listens_to_nothing(store: Store) -> None:
-    """Without a backend in the settings nothing is started."""
     with deliver_verdicts(store) as deliveries:
         review(store, 1, "pass")
     assert deliveries == ()
@@ -91,7 +89,6 @@ def test_console_without_backends_listens_to_nothing(store: Store) -> None:
 def test_lost_verdicts_are_reported(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At the end the console says how many verdicts a tool did not take, and why."""
     api = PhoenixApi()
     api.key = "another"
     with serving(api) as server:
@@ -171,7 +168,6 @@ def test_numbers_and_names_of_a_tool(store: Store, tmp_path: Path, monkeypatch: 
 def test_server_that_does_not_answer(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An import from a server that is not there, or from nowhere, is an error that says so."""
     arguments = ["import-labels", "--store", str(tmp_path / "logs.db"), "--from", "phoenix"]
     monkeypatch.setenv("RAGTRACE_PHOENIX_URL", "http://127.0.0.1:9")
     assert cli.main(arguments) == 2

@@ -63,8 +63,6 @@ def adds_up(delivery: ScoreDelivery) -> bool:
 
 
 def test_scores_become_annotations() -> None:
-    """With name, version, annotator, value, label and explanation, of the span or, without one, of the trace; without
-    what failed or does not apply, and without traces that the application's sampler dropped."""
     api = PhoenixApi()
     scores = (
         Score("faithfulness", 0.25, "fail", "because", version="3+c2", sampling_probability=0.5),
@@ -92,7 +90,6 @@ def test_scores_become_annotations() -> None:
 
 
 def test_texts_are_redacted_and_explanations_stay_by_default() -> None:
-    """Explanations leave with the setting alone, and all texts through the redaction."""
     score = Score("a", 0.5, "ask ada@example.org", "Her address is ada@example.org.")
     for explanations in (False, True):
         api = PhoenixApi()
@@ -106,7 +103,6 @@ def test_texts_are_redacted_and_explanations_stay_by_default() -> None:
 
 
 def test_failures_are_tried_again() -> None:
-    """After a rate limit, a status 500, a busy gateway, a broken connection or a restart; and none is doubled."""
     api = PhoenixApi()
     with serving(api, (429, 0.05), 500, RESET, 503, RESET) as server, delivering(server) as delivery:
         put(delivery, 30)
@@ -135,7 +131,6 @@ def test_retry_after_is_obeyed() -> None:
 
 
 def test_span_that_arrives_after_its_score() -> None:
-    """A score whose span is not there yet is sent again until it is; others of its batch do not wait for it."""
     api = PhoenixApi(known={f"{number:016x}" for number in range(1, 10)})
     with serving(api) as server, delivering(server) as delivery:
         put(delivery, 11)
@@ -149,7 +144,6 @@ def test_span_that_arrives_after_its_score() -> None:
 
 
 def test_refused_score_is_lost_alone() -> None:
-    """One annotation that the backend refuses costs none of its batch."""
     api = PhoenixApi()
     with serving(api) as server, delivering(server) as delivery:
         for number in range(1, 51):
@@ -174,7 +168,6 @@ def test_score_that_breaks_the_server_is_lost_alone() -> None:
 
 
 def test_newer_score_wins() -> None:
-    """Of two scores with the same request, evaluator and version that wait, only the newer one is sent."""
     api = PhoenixApi(known=set())
     with serving(api) as server, delivering(server) as delivery:
         delivery.put(annotation(1, value=0.1))
@@ -211,7 +204,6 @@ def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
 @pytest.mark.parametrize("url", ["localhost:6006", "ftp://x", "http://", "http://me:s3cret@host", "http://host/?key=1"])
 def test_invalid_url_is_an_error_at_start(url: str) -> None:
-    """A URL without scheme or host, and one with credentials, is refused, and not repeated in the message."""
     for start in (PhoenixAnnotations, lambda url: ragtrace.init(phoenix_url=url)):
         with pytest.raises(SettingError, match="phoenix_url") as caught:
             start(url)
@@ -233,7 +225,6 @@ def test_url_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_queue_is_bounded() -> None:
-    """Scores above the bound are lost as `queue_full` while the backend does not answer, and the counts add up."""
     with serving(PhoenixApi()) as server:
         server.stop()
         with delivering(server, replace(QUICK, items=50)) as delivery:
@@ -246,7 +237,6 @@ def test_queue_is_bounded() -> None:
 
 
 def test_close_delivers_what_waits() -> None:
-    """`close` sends what waits for its batch, and what waits for a span that is there by now."""
     api = PhoenixApi(known=set())
     with serving(api) as server:
         delivery = ScoreDelivery(PhoenixAnnotations(server.url), limits=DeliveryLimits(wait=60, pauses=(0.5, 60)))

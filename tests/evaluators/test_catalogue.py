@@ -74,7 +74,6 @@ def _as_it_was() -> Iterator[None]:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_row(row: str) -> None:
-    """A row has its evaluators, each of them an example, and an entry in the reference page."""
     names = [row, f"{row}_judge"] if row in BOTH_WAYS else [row]
     page = REFERENCE.read_text(encoding="utf-8")
     shown = {name for name, *_ in (*SCRIPTED, *EXACT, *LOCAL)}

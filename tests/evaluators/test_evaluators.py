@@ -47,7 +47,6 @@ def cosine(a: str, b: str) -> float:
 
 @pytest.mark.parametrize(("names", "fields", "expected", "words"), rows(__file__, "labels"))
 def test_labels(names: list[str], fields: dict[str, Any], expected: dict[str, str], words: list[str]) -> None:
-    """Each of the evaluators gives a trace of these fields this label, and its explanation has these words."""
     for name in names:
         found = score(name, **fields)
         assert {attribute: getattr(found, attribute) for attribute in expected} == expected, found
@@ -63,7 +62,6 @@ def test_sentences(text: str, sentences: list[str]) -> None:
 
 @given(st.text(max_size=400))
 def test_sentences_of_any_text(text: str) -> None:
-    """Spans are in order, do not overlap, are not empty, and cover all but white space."""
     spans = split(text)
     assert all(s.start < s.end for s in spans)
     assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
@@ -75,7 +73,6 @@ def test_sentences_of_any_text(text: str) -> None:
 
 @given(st.text(alphabet="ab c", max_size=60))
 def test_the_longest_repetition_is_the_longest(text: str) -> None:
-    """No longer piece of the text stands twice without overlap."""
     found = longest_repeated(text)
     assert text.count(found) >= 2 or not found
     for length in range(len(found) + 1, len(text) // 2 + 1):
@@ -84,7 +81,6 @@ def test_the_longest_repetition_is_the_longest(text: str) -> None:
 
 
 def test_compression_ratio() -> None:
-    """Bytes compressed by zlib at level 9 / bytes."""
     answer = "The pump is blue. " * 30
     expected = len(zlib.compress(answer.encode(), 9)) / len(answer.encode())
     assert value("looping_compression_ratio", answer=answer) == expected
@@ -102,7 +98,6 @@ ANSWER = "The pump is covered for 24 months. Bananas are yellow fruits."
 
 
 def test_cosines_of_answers() -> None:
-    """Mean, and maximum, over the answer's sentences of the cosine with the query."""
     cosines = [cosine(QUERY, s) for s in ("The pump is covered for 24 months.", "Bananas are yellow fruits.")]
     mean, most = (value(f"answer_relevance_{name}", query=QUERY, answer=ANSWER) for name in ("cosine", "max"))
     assert mean == pytest.approx(sum(cosines) / 2, abs=1e-5)
@@ -148,7 +143,6 @@ def test_groundedness_by_cosine() -> None:
 
 
 def test_a_huge_context_is_bounded_and_says_so() -> None:
-    """A ten-megabyte chunk is read in part, and the explanation says so."""
     found = score("groundedness_cosine", documents=["The pump is blue. " * 600_000] * 5, answer="The pump is blue.")
     assert found.value == pytest.approx(1.0, abs=1e-4)
     assert "only the first sentences" in (found.explanation or "")
@@ -258,7 +252,6 @@ LOCAL = [
 @given(query=ODD, answer=ODD, chunks=st.lists(ODD, max_size=3), reference=ODD)
 @examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_input_gets_a_score_in_range(name: str, query: str, answer: str, chunks: list[str], reference: str) -> None:
-    """Whatever the texts, each evaluator gives a value in its range or says that it does not apply; none fails."""
     check = plugins.load(name)
     trace = Trace(1, 2, query, tuple(Document(str(i), c) for i, c in enumerate(chunks)), answer, reference,
                   attributes={"constraints": ["x"]})  # fmt: skip
@@ -276,7 +269,6 @@ WITHOUT_VERDICT = {"context_relevancy", "perplexity"}
 
 
 def test_every_evaluator_is_described() -> None:
-    """Name, inputs, method, range, direction, threshold, version, description and source of each are there."""
     for name in plugins.builtin_names():
         check = plugins.load(name)
         row = plugins.describe(check)
@@ -288,7 +280,6 @@ def test_every_evaluator_is_described() -> None:
 
 
 def test_contact_information() -> None:
-    """A person with an address or a phone is contact information, whose kinds are named and not quoted."""
     found = score("contact_information", answer="Write to Jane Miller, 14 Baker Street, London, or call 650-253-0000.")
     assert found.label == "fail"
     assert all(kind in (found.explanation or "") for kind in ("person", "address", "phone"))

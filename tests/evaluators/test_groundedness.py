@@ -63,7 +63,6 @@ def test_the_evidence_names_claims_and_passages() -> None:
 
 @pytest.mark.long
 def test_a_long_context_is_searched_not_cut() -> None:
-    """The supporting passage is found behind two hundred pages; the share that was compared is said."""
     filler = " ".join(f"Section {i} describes how valve {i * 7} is cleaned with water and soap." for i in range(9_000))
     found = score("faithfulness", GOOD, (filler, CHUNKS[0]))
     assert (found.value or 0.0) > 0.6
@@ -134,7 +133,6 @@ _MISSED = pytest.mark.xfail(reason="the reader misses these: docs/quality.md", s
     ("right", "wrong", "chunk"), rows(__file__, "a_converted_or_worked_out_value_is_told_from_a_wrong_one")
 )
 def test_a_converted_or_worked_out_value_is_told_from_a_wrong_one(right: str, wrong: str, chunk: str) -> None:
-    """The right one passes and the wrong one fails."""
     labels = [score("groundedness", answer, chunks=(chunk,)).label for answer in (right, wrong)]
     assert labels == ["pass", "fail"]
 
@@ -148,7 +146,6 @@ def test_a_fragment_is_supported_by_the_same_fragment() -> None:
 
 @_MISSED
 def test_a_long_true_statement_is_supported() -> None:
-    """It says the same thing three hundred times."""
     text = "the pump is blue and " * 300
     support = reader().assess(Question("", text, [(0, len(text))], ["The pump is blue."]))
     assert support is not None
@@ -156,7 +153,6 @@ def test_a_long_true_statement_is_supported() -> None:
 
 
 def test_recurring_chunks_are_divided_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second answer over the same chunks reads their sentences from memory."""
     divided: list[str] = []
     original = Chunks._divide
     monkeypatch.setattr(Chunks, "_divide", lambda self, chunk: divided.append(chunk) or original(self, chunk))
@@ -180,7 +176,6 @@ def test_an_answer_of_many_claims_is_compared_with_fewer_chunks(monkeypatch: pyt
 
 
 def test_answer_correctness_counts_both_ways() -> None:
-    """The same answer is 1; what is missing and what is too much lower it."""
     more = "The label shows the serial number of the machine."
     assert value("answer_correctness", GOOD, reference=GOOD) == pytest.approx(1.0, abs=1e-3)
     extra = value("answer_correctness", f"{GOOD} {more}", reference=GOOD)

@@ -28,7 +28,6 @@ def judge() -> Iterator[ScriptedJudge]:
 
 
 def test_two_evaluators_of_one_name_have_settings_of_their_own(judge: ScriptedJudge) -> None:
-    """The same evaluator is loaded with two prompts; each is asked, and a third one has none."""
     for prompt in ("Is {actual_answer} short?", "Is {actual_answer} an answer to {question}?"):
         run(plugins.load("judge", Settings(judge_prompt=prompt)), [make_trace()])
     assert ["context" in fields or "question" in fields for _, fields, _ in judge.asked] == [True, True]
@@ -51,7 +50,6 @@ def test_a_function_gets_settings_by_a_keyword() -> None:
 
 
 def test_without_settings_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An evaluator that was given none reads them when it runs."""
     monkeypatch.setenv("RAGTRACE_JUDGE_BUDGET_HOUR", "0.125")
     ((score,),) = run(band, [make_trace()])
     assert score.value == 0.125
@@ -59,7 +57,6 @@ def test_without_settings_the_environment_counts(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("width", "method"), [(0.5, "judge"), (0.1, "code")])
 def test_a_cascade_hands_its_settings_down(judge: ScriptedJudge, width: float, method: str) -> None:
-    """The local evaluator, the band and the judge's evaluator have the settings of the cascade."""
     own = cascade(band, plugins.load("sexism"), band=lambda: width)
     check = configure(own, Settings(judge_budget_hour=0.75, models={"likelihood": "two"}))
     ((score,),) = run(check, [make_trace()])
@@ -69,7 +66,6 @@ def test_a_cascade_hands_its_settings_down(judge: ScriptedJudge, width: float, m
 
 
 def test_public_contacts_never_fail() -> None:
-    """A support address or number that the setting names passes, in answers and in chunks; another still fails."""
     settings = Settings(public_contacts=("acme.io", "+49 30 1234567"))
     answer = "Write to jane.doe@acme.io or call 030 / 123 45 67."
     for name in ("pii_leakage", "contact_information"):
@@ -96,7 +92,6 @@ def test_leaks_from_context_can_be_allowed_by_kind() -> None:
 
 
 def test_the_settings_reach_other_processes() -> None:
-    """Lists and names of models are read back from the environment as they were."""
     models = {"toxicity": "detoxify:original", "pii": "presidio", "embedding": "/models/version=3,a/e5"}
     contacts = ("acme.io", "+49 30 1")
     chosen = Settings(public_contacts=contacts, leaks_from_context=("email",), phone_regions=("DE",), models=models)
@@ -105,6 +100,5 @@ def test_the_settings_reach_other_processes() -> None:
 
 
 def test_a_region_that_is_none_is_refused() -> None:
-    """The error names the value and what is valid."""
     with pytest.raises(SettingError, match="phone_regions has 'Germany'; give ISO 3166 codes"):
         load({"phone_regions": ["Germany"]}, environ={})

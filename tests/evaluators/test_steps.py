@@ -45,14 +45,12 @@ def test_circles_are_found(steps: list[Step]) -> None:
 
 
 def test_the_value_grows_with_every_round() -> None:
-    """0 without a repetition, 1/3 for the first one, and nearer to 1 with each further one."""
     values = [score([step("search", "pump", "none")] * n).value for n in range(1, 6)]
     assert values == pytest.approx([0, 1 / 3, 1.5 / 2.5, 2.5 / 3.5, 3.5 / 4.5])
 
 
 @pytest.mark.parametrize("steps", [["search"], [{"args": {}}], [{"tool": 3}], [None]])
 def test_what_is_no_tool_call_is_an_error(steps: Any) -> None:
-    """A list of something else is not scored."""
     assert score(steps).error == "bad_steps"
 
 
@@ -66,7 +64,6 @@ def test_other_things_by_that_name_do_not_apply(steps: Any) -> None:
 
 
 def test_all_calls_beyond_the_bound_are_named() -> None:
-    """A thousand steps are read, and the explanation says that there were more."""
     found = score([step("list", {"page": i}) for i in range(1_001)])
     assert found.value == 0.0
     assert "first 1000 steps" in (found.explanation or "")
@@ -81,7 +78,6 @@ JSON = st.recursive(
 
 @given(st.lists(st.fixed_dictionaries({"tool": st.text(max_size=5), "args": JSON}, optional={"result": JSON})))
 def test_any_calls_get_a_score_in_range(steps: list[Step]) -> None:
-    """Whatever the arguments and results are."""
     found = score(steps)
     assert found.error is None
     assert found.label == "not_applicable" or 0.0 <= (found.value or 0.0) <= 1.0
@@ -131,7 +127,6 @@ def test_the_recorder_gathers_calls(recorder: Recorder, recorded: Recorded) -> N
 
 
 def test_what_is_gathered_is_bounded(recorder: Recorder, recorded: Recorded) -> None:
-    """200 calls, 500 characters of each text; long texts that begin alike still differ."""
     recorder.start("root", None, semconv.OP_AGENT, "agent")
     for i in range(210):
         called(recorder, str(i), "write", "\ud800" + "x" * 9_000 + str(i), "y" * 500)

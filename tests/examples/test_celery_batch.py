@@ -14,7 +14,6 @@ WORKER = ("celery", "-A", "tasks", "worker", "--concurrency", "2")
 
 @pytest.mark.parametrize("broker", ["folder", "redis"])
 def test_a_batch_is_answered_and_scored(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Each question of the file is answered in a process of the pool, and its request arrives with its verdicts."""
     address = request.getfixturevalue("redis_server").url if broker == "redis" else ""
     with started("celery_batch", tmp_path, WORKER, BROKER=address) as (folder, received, worker):
         output = run_script(folder, "ask.py", BROKER=address)

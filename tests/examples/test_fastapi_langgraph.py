@@ -31,7 +31,6 @@ def ask(application: Application, question: str) -> tuple[str, list[str]]:
 
 
 def test_answers_are_streamed_and_scores_and_thumbs_arrive(tmp_path: Path) -> None:
-    """Each answer comes in pieces; its request arrives with session, user and verdict, its thumb is in the store."""
     command = ("uvicorn", "--port", "{port}", "app:app")
     with started("fastapi_langgraph", tmp_path, command) as (folder, received, application):
         application.wait(lambda: "Coffee help" in application.get("/"))

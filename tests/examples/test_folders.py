@@ -22,7 +22,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def test_each_example_is_listed() -> None:
-    """examples/README.md has a link to each folder and each file beside it."""
     links = set(re.findall(r"\]\(([^)]+)\)", (EXAMPLES / "README.md").read_text("utf-8")))
     names = {path.name for path in EXAMPLES.iterdir() if not path.name.startswith((".", "__"))}
     assert links == names - {"README.md"}
@@ -30,7 +29,6 @@ def test_each_example_is_listed() -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("requirements.txt")), ids=lambda path: path.parent.name)
 def test_requirements_name_what_exists(file: object) -> None:
-    """Each line is a requirement; those of ragtrace have the package's name and extras that it has."""
     lines = (EXAMPLES / str(file)).read_text("utf-8").splitlines()
     requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
     (own,) = [each for each in requirements if each.name.startswith("ragtrace")]
@@ -40,12 +38,10 @@ def test_requirements_name_what_exists(file: object) -> None:
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("ragtrace.toml")), ids=lambda path: path.parent.name)
 def test_settings_are_ones_that_ragtrace_has(file: object) -> None:
-    """Each ragtrace.toml can be loaded, and names a store."""
     assert load({}, file=EXAMPLES / str(file)).store == "chatlogs.db"
 
 
 def test_the_notebook_has_plain_words_and_links_that_lead_somewhere() -> None:
-    """The notebook's text has no word that another page may not have, and its links are files."""
     notebook = nbformat.read(EXAMPLES / "review_and_calibrate.ipynb", as_version=4)
     text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     assert [*plain_words.banned(text), *plain_words.verbless(text)] == []

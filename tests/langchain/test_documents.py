@@ -87,7 +87,6 @@ def test_the_rows_of_a_tool_that_searched_for_its_tables_are_evidence(
 
 @pytest.mark.parametrize("tool_", TOOLS.values(), ids=TOOLS)
 def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: BaseTool) -> None:
-    """Documents as an artifact, a list or JSON are the request's, with their texts; they are on the tool's span."""
     agent(tool_).invoke({"messages": [("user", "How long?")]}, config)
     assert ids(recorded) == ["d0", "d1", "d2"]
     assert {d.content for d in recorded.traces[0].documents} == {d.page_content for d in CHUNKS}
@@ -103,7 +102,6 @@ def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: B
     ],
 )  # fmt: skip
 def test_a_tools_other_results_are_no_documents(output: Any) -> None:
-    """What a tool returns besides documents, valid or not, is no document."""
     assert documents_of_tool(output) == []
 
 
@@ -113,7 +111,6 @@ def rag(find: Callable[[str], list[Document]]) -> Runnable[Any, Any]:
 
 
 async def test_a_function_that_returns_documents(recorded: Recorded, config: Any) -> None:
-    """A function of the application is a retrieval as good as any: called, streamed and awaited."""
     chain = rag(lambda _: CHUNKS[:2])
     chain.invoke("q", config)
     list(chain.stream("q", config))
@@ -124,14 +121,12 @@ async def test_a_function_that_returns_documents(recorded: Recorded, config: Any
 
 
 def test_a_step_that_chooses_from_what_was_retrieved(recorded: Recorded, config: Any) -> None:
-    """What a step keeps of a retriever's documents is what the model saw."""
     chain = Fixed(documents=CHUNKS) | RunnableLambda(lambda found: found[1:]) | RunnableLambda(join) | MODEL
     chain.invoke("q", config)
     assert ids(recorded) == ["d1", "d2"]
 
 
 def test_documents_that_are_passed_in(recorded: Recorded, config: Any) -> None:
-    """Documents among a chain's inputs are those of the request."""
     (RunnableLambda(lambda given: join(given["context"])) | MODEL).invoke({"context": CHUNKS, "question": "q"}, config)
     assert ids(recorded) == ["d0", "d1", "d2"]
 
@@ -176,7 +171,6 @@ def test_a_node_that_finds_and_answers_at_once(recorded: Recorded, config: Any) 
 
 
 def test_earlier_turns_in_the_messages_are_no_documents_of_this_one(recorded: Recorded, config: Any) -> None:
-    """An agent that is given the whole conversation has the documents that this turn found, and no others."""
     first = agent(ARTIFACT).invoke({"messages": [("user", "How long?")]}, config)
     recorded.traces.clear()
     builder = StateGraph(MessagesState).add_sequence([("say", lambda s: {"messages": [MODEL.invoke(s["messages"])]})])
@@ -268,7 +262,6 @@ def test_a_class_that_refuses_to_change(traced_langchain: Recorded, caplog: pyte
 
 
 def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: InMemoryVectorStore) -> None:
-    """LangChain's `@dynamic_prompt` that searches a vector store: its chunks are the request's documents."""
     agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
     from langchain.agents.middleware import dynamic_prompt
 
@@ -283,7 +276,6 @@ def test_an_agent_whose_prompt_searches(recorded: Recorded, config: Any, store: 
 
 
 def test_one_bad_document_hides_no_other() -> None:
-    """Odd ids and scores, metadata or attributes that cannot be read: every other document is kept."""
     assert [d.id for d in documents_in({"odd": Unbound(), "documents": [Unbound(), CHUNKS[0]]})] == [CHUNKS[0].id]
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     bad = [
@@ -298,8 +290,6 @@ def test_one_bad_document_hides_no_other() -> None:
 
 
 def test_scores_of_documents() -> None:
-    """A score is the document's own attribute, or stands in its metadata, or beside it."""
-
     class Ranked(Document):
         score: float = 0.75
 
@@ -308,6 +298,5 @@ def test_scores_of_documents() -> None:
 
 
 def test_values_without_documents() -> None:
-    """Texts, messages, numbers and states without documents are searched in vain."""
     for value in ("text", 3, None, [], {}, {"a": ["b"]}, [AIMessage(content="hi")], AIMessage(content="hi"), object()):
         assert documents_in(value) == []

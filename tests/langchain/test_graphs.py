@@ -66,7 +66,6 @@ def test_questions(inputs: Any, question: str | None) -> None:
 
 
 def test_several_inputs_of_unknown_names(recorded: Recorded, config: Any) -> None:
-    """Called, and streamed, where the inputs arrive at the end; without inputs the question is empty."""
     chain = RunnableLambda(lambda given: given["topic"]) | RunnableLambda(str)
     chain.invoke({"topic": "pumps", "language": "de"}, config)
     list(chain.stream({"topic": "pumps", "language": "de"}, config))
@@ -343,7 +342,6 @@ def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, con
 
 
 def test_another_conversation_is_not_linked(recorded: Recorded, config: Any) -> None:
-    """A resumption in another thread, and a new question in the same one, have no link."""
     graph = asking_graph("Send it?")
     for thread, inputs in (("a", {"question": "q"}), ("b", {"question": "q"}), ("a", {"question": "r"})):
         graph.invoke(inputs, {**config, "configurable": {"thread_id": f"unlinked-{thread}"}})
@@ -376,7 +374,6 @@ def by_hand(handler: Any) -> Iterator[None]:
 
 @pytest.mark.usefixtures("by_hand")
 def test_a_handler_without_arguments_is_as_init_has_it(handler: Any) -> None:
-    """One that is told to leave content out does so."""
     made = RagtraceCallbackHandler().recorder
     assert (made.provider, made.capture) == (handler.recorder.provider, handler.recorder.capture)
     assert not RagtraceCallbackHandler(capture_content=False).recorder.capture.spans
@@ -483,7 +480,6 @@ def look_up(what: str, top: int = 5) -> str:
 
 
 def test_a_tools_span(recorded: Recorded, config: Any) -> None:
-    """It has the arguments as JSON, in the words of the call, the call's id, the result, and what the tool is."""
     look_up.invoke(CALL, config)
     told: dict[str, Any] = dict(recorded.named("execute_tool")[0].attributes or {})
     assert told[semconv.TOOL_ARGUMENTS] == '{"what": "pump", "top": 3}'
@@ -520,8 +516,6 @@ INSIDE = [("chat GenericFakeChatModel", []), ("execute_tool look_up", []), ("cha
 
 
 def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
-    """A named agent inside of a graph has a span with question and answer; its name is on all spans inside, as is the
-    node on every span of a node."""
     team().invoke({"messages": [("user", "How long?")]}, config)
     assert recorded.tree() == [("invoke_workflow LangGraph", [("invoke_agent expert", INSIDE)])]
     attributes = dict(recorded.named("invoke_agent")[0].attributes or {})
@@ -535,7 +529,6 @@ def test_an_agent_below_a_graph(recorded: Recorded, config: Any) -> None:
 
 
 def test_the_metadata_names_the_root_alone(recorded: Recorded, config: Any) -> None:
-    """The metadata's names of workflow and agent are those of the request, not of an agent inside of it."""
     for name in ("workflow_name", "agent_name"):
         team().invoke({"messages": [("user", "How long?")]}, {**config, "metadata": {name: "support"}})
     roots = ["invoke_workflow support", "invoke_agent support"]
@@ -543,8 +536,6 @@ def test_the_metadata_names_the_root_alone(recorded: Recorded, config: Any) -> N
 
 
 async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> None:
-    """A named agent that a node awaits by itself has a span as well; a chain that takes the same messages has none."""
-
     async def consult(state: Any) -> Any:
         await RunnableLambda(lambda given: given["messages"]).with_config(run_name="chain").ainvoke(state)
         return {"messages": (await expert().ainvoke(state))["messages"]}
@@ -555,7 +546,6 @@ async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> No
 
 
 def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
-    """`create_agent` is an agent with and without a name, below a tool of another one, too."""
     agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
 
     def made(name: str | None, tools: list[Any]) -> Any:

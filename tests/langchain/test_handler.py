@@ -56,7 +56,6 @@ def roots(recorded: Recorded) -> int:
 
 
 async def test_abatch_gather_and_concurrent_ainvoke(recorded: Recorded, config: Any) -> None:
-    """Ten concurrent calls on one loop, and a batch and runs of a graph beside them, keep apart."""
     chain, agent = make_chain(), graph()
     calls = [chain.ainvoke(f"q{i}", config) for i in range(10)]
     runs = [agent.ainvoke({"question": f"g{i}"}, config) for i in range(5)]
@@ -68,7 +67,6 @@ async def test_abatch_gather_and_concurrent_ainvoke(recorded: Recorded, config: 
 
 
 def test_under_an_ambient_span(recorded: Recorded, config: Any) -> None:
-    """Below a web framework's span the request is one tree under it."""
     tracer = recorded.provider.get_tracer("web")
     with tracer.start_as_current_span("GET /ask"):
         make_chain().batch(["a", "b"], config)
@@ -109,7 +107,6 @@ def test_the_root_of_a_stream(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("read", [1, 2, 5])
 def test_stream_abandoned(recorded: Recorded, config: Any, read: int) -> None:
-    """A stream whose reader walks away ends all its spans, keeps the text so far, and is no error."""
     stream = make_chain().stream("q", config)
     pieces = [next(stream) for _ in range(read)]
     del stream
@@ -164,7 +161,6 @@ def test_what_a_request_took(recorded: Recorded, config: Any) -> None:
 
 
 def test_an_odd_tag_costs_nothing_else(recorded: Recorded, config: Any, handler: RagtraceCallbackHandler) -> None:
-    """With a tag that has no text a request has its answer, model and session."""
     more = {"tags": [Unreadable()], "metadata": {"session_id": "s-1"}}
     make_chain(model=Named(responses=["yes"])).invoke("q", {**config, **more})
     (trace,) = recorded.traces
@@ -180,8 +176,6 @@ def look_up(what: str) -> str:
 
 
 def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> None:
-    """The request's trace has its tool calls in order; one that failed has the error in the result's place."""
-
     @tool
     def broken(what: str) -> str:
         """Never works."""
@@ -205,7 +199,6 @@ def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> N
 @pytest.mark.parametrize("place", ["metadata", "configurable"])
 @pytest.mark.parametrize("key", ["session_id", "thread_id", "conversation_id"])
 async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: Any, key: str, place: str) -> None:
-    """Conversation, user and tags are on each span of chains and graphs, those of other tasks and threads too."""
     given = {**config, place: {key: "conv-1", "user_id": "ada", "plan": "paid"}, "tags": ["beta"]}
     await make_chain().abatch(["q"], given)
     make_chain().batch(["r"], given)
@@ -219,14 +212,12 @@ async def test_session_user_and_tags_on_every_span(recorded: Recorded, config: A
 
 
 def test_the_same_handler_twice(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
-    """A handler that is bound to the chain and passed to the call records once."""
     make_chain().with_config(callbacks=[handler]).invoke("q", {"callbacks": [handler]})
     assert (recorded.tree(), recorded.traces[0].answer) == (RAG, "24 months.")
 
 
 @pytest.mark.parametrize("captures", [True, False], ids=["the same settings", "other settings"])
 def test_two_handlers_record_once(recorded: Recorded, captures: bool) -> None:
-    """Of two handlers the first one records, and text is not doubled."""
     handlers = [RagtraceCallbackHandler(recorded.provider, capture) for capture in (True, captures)]
     assert "".join(make_chain().stream("q", {"callbacks": handlers})) == "24 months."
     assert recorded.tree() == RAG
@@ -245,7 +236,6 @@ def test_instrumented(traced_langchain: Recorded) -> None:
 
 
 def test_uninstrumented(recorded: Recorded) -> None:
-    """After uninstrument nothing is recorded; instrumenting again works."""
     instrumentor = RagtraceLangChainInstrumentor()
     for _ in range(2):
         instrumentor.instrument(tracer_provider=recorded.provider)
@@ -307,7 +297,6 @@ def test_odd_documents(recorded: Recorded, config: Any, document: Document) -> N
     [{"answer": {"text": "yes"}}, {"odd": CYCLE}, Unreadable(), ClosedMapping(answer="yes"), [1], None, 3.5, b"\xff"],
 )
 def test_odd_answers(recorded: Recorded, config: Any, answer: Any) -> None:
-    """An answer of any type is traced as text, never raised, and the application has it."""
     assert RunnableLambda(lambda _: answer).with_config(run_name="odd").invoke("q", config) is answer
     assert recorded.tree() == [("invoke_workflow odd", [])]
     (trace,) = recorded.traces
@@ -315,7 +304,6 @@ def test_odd_answers(recorded: Recorded, config: Any, answer: Any) -> None:
 
 
 def test_a_model_whose_metadata_cannot_be_read_has_its_answer(recorded: Recorded, config: Any) -> None:
-    """The reason of its end and its settings are missing; answer and tokens are there."""
     message = AIMessage("yes", usage_metadata={"input_tokens": 3, "output_tokens": 1, "total_tokens": 4})
     generation = ChatGeneration(message=message)
     object.__setattr__(generation, "generation_info", ClosedMapping(finish_reason="stop"))
@@ -328,7 +316,6 @@ def test_a_model_whose_metadata_cannot_be_read_has_its_answer(recorded: Recorded
 
 
 def test_a_tool_whose_result_cannot_be_read_ends(recorded: Recorded, config: Any) -> None:
-    """Without a result and without an error."""
     [handler], run_id = config["callbacks"], uuid4()
     handler.on_tool_start({"name": "search"}, "q", run_id=run_id)
     handler.on_tool_end(Unbound(), run_id=run_id)
@@ -352,8 +339,6 @@ def test_an_error_of_ours_at_the_end_ends_the_run(
 
 
 def test_a_failing_retriever(recorded: Recorded, config: Any) -> None:
-    """A retriever that raises has an ended span with the error, which the waterfall names where it arose."""
-
     class Broken(BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
             raise ConnectionError("down")
@@ -379,7 +364,6 @@ def test_a_span_that_is_not_recorded_is_still_evaluated(recorded: Recorded) -> N
 
 
 def test_lost_ends_expire(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
-    """A request whose end never comes is ended when it expires, with what was open below it."""
     root, child = uuid4(), uuid4()
     handler.on_chain_start(None, "q", run_id=root, name="lost")
     handler.on_retriever_start(None, "q", run_id=child, parent_run_id=root, name="R")
@@ -399,7 +383,6 @@ def test_a_handler_can_be_copied(handler: RagtraceCallbackHandler) -> None:
 
 
 def test_the_prompts_version_of_one_step(recorded: Recorded, config: Any) -> None:
-    """A version that is configured on the model alone is the request's."""
     model = FakeListChatModel(responses=["yes"]).with_config(metadata={"prompt_version": "v4"})
     make_chain(model=model).invoke("q", config)
     assert recorded.traces[0].facts.prompt_version == "v4"
@@ -436,7 +419,6 @@ def test_a_model_alone_is_its_own_stage(recorded: Recorded, config: Any) -> None
 
 
 def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour less at every look: no duration is negative, neither of a trace nor of a span."""
     hours = iter(range(1_000_000, 0, -1))
     monkeypatch.setattr("ragtrace.capture.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
     for _ in make_chain().stream("q", config):
@@ -451,7 +433,6 @@ def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: 
 
 
 def test_metadata_is_no_fact(handler: RagtraceCallbackHandler, recorded: Recorded) -> None:
-    """Metadata of the application that has a fact's name changes no fact; it stays the application's own."""
     chain = make_chain()
     metadata = {
         "finish_reason": "length", "stages": {"retrieval": 99.0}, "unrecorded": True, "cancelled": True, "usage": 1,

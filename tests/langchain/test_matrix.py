@@ -46,7 +46,6 @@ def test_case(recorded: Recorded, config: Any, case: Case) -> None:
 
 
 def test_the_page_shows_every_case() -> None:
-    """Each case has its row, and all of ragtrace's cells are as expected, LlamaIndex's too."""
     shown = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     for row in rows("langchain"):
         own = [line.split(" | ")[:2] for line in shown if row.title in line[2:].split(" | ")[0].split("; ")]

@@ -62,7 +62,6 @@ def attributes_of(
 
 
 def test_tool_calls_and_results(recorded: Recorded) -> None:
-    """A call has its id, its name and its arguments as JSON; its result names the call; no content is invented."""
     call = {"id": "call_1", "name": "weather", "args": {"city": "Paris", "days": 2}}
     asked = [
         SystemMessage("Be brief."),
@@ -82,7 +81,6 @@ def test_tool_calls_and_results(recorded: Recorded) -> None:
 
 
 def test_older_and_broken_calls(recorded: Recorded) -> None:
-    """A function call of OpenAI's older form and a call that LangChain could not read are on the span."""
     old = AIMessage("", additional_kwargs={"function_call": {"name": "add", "arguments": '{"a": 1}'}})
     call = {"id": "c", "name": "add", "args": '{"a": ', "error": "no JSON", "type": "invalid_tool_call"}
     broken = AIMessage("", invalid_tool_calls=[call])
@@ -124,7 +122,6 @@ REASONING: dict[str, Any] = table(__file__, "reasoning")
 
 @pytest.mark.parametrize("vendor", REASONING)
 def test_reasoning(recorded: Recorded, vendor: str) -> None:
-    """Reasoning is a part of its own: on the span, and no part of the answer."""
     told = attributes_of(recorded, [AIMessage(**REASONING[vendor])])
     parts = json.loads(told["gen_ai.output.messages"])[0]["parts"]
     assert parts == [{"type": "reasoning", "content": "Two and two."}, {"type": "text", "content": "Four."}]
@@ -136,7 +133,6 @@ def test_reasoning(recorded: Recorded, vendor: str) -> None:
 
 
 def test_spoken_answer(recorded: Recorded) -> None:
-    """OpenAI's spoken answer is an audio part with its transcript."""
     audio = {"id": "audio_1", "data": PIXEL, "transcript": "Four.", "expires_at": 1}
     told = attributes_of(recorded, [AIMessage("", additional_kwargs={"audio": audio})])
     (part,) = json.loads(told["gen_ai.output.messages"])[0]["parts"]
@@ -158,7 +154,6 @@ def test_calls_of_the_provider_and_doubled_calls(recorded: Recorded) -> None:
 
 
 def test_all_choices(recorded: Recorded) -> None:
-    """Every generation is an output message with the reason for which it stopped."""
     replies = [
         AIMessage("One.", response_metadata={"finish_reason": "stop"}),
         AIMessage("Tw", response_metadata={"finish_reason": "length"}),
@@ -199,7 +194,6 @@ def test_what_cannot_leave_whole(recorded: Recorded) -> None:
 
 
 def test_without_content(recorded: Recorded) -> None:
-    """Without content nothing of a message is on the span but its length, and why the model stopped."""
     call = {"id": "c", "name": "secret-tool", "args": {"word": "secret-word"}}
     reply = AIMessage("secret", tool_calls=[call], response_metadata={"finish_reason": "tool_calls"})
     told = attributes_of(recorded, [reply], [HumanMessage(["secret", "1234"])], capture_content=False)
@@ -209,7 +203,6 @@ def test_without_content(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("content", table(__file__, "odd_contents"))
 def test_odd_contents(recorded: Recorded, content: Any) -> None:
-    """A block of an unknown shape spoils neither the span nor its validity."""
     told = attributes_of(recorded, [AIMessage(content)], [HumanMessage(content)])
     assert told["openinference.span.kind"] == "LLM"
 
@@ -218,7 +211,6 @@ LOOK = {"type": "function", "function": {"name": "look", "description": "Looks."
 
 
 def test_settings_tools_and_template(recorded: Recorded) -> None:
-    """The settings of a call, its server, its tools, and the template of its prompt with the values are on its span."""
     handler = RagtraceCallbackHandler(recorded.provider, True)
     prompt = ChatPromptTemplate.from_messages([("system", "Be {tone}."), ("human", "{question}")]).partial(tone="brief")
     model = Scripted(replies=[AIMessage("24 months.")]).bind(
@@ -264,7 +256,6 @@ def test_the_same_messages_as_an_event(recorded: Recorded) -> None:
 
 
 def test_chunks_are_messages_of_the_assistant() -> None:
-    """The chunk that a stream is added up to has the assistant's role."""
     assert message_of(AIMessageChunk(content="Four.")).role == "assistant"
 
 

@@ -26,8 +26,6 @@ def ask_step_by_step(question: str, config: Any) -> str:
 
 
 async def test_five_questions_step_by_step_are_five_requests(recorded: Recorded, config: Any) -> None:
-    """Each question is one request with its answer and its documents; the other steps are spans alone. So is one whose
-    steps are awaited."""
     for i in range(4):
         ask_step_by_step(f"How long is pump {i} covered?", config)
     question = "How long is pump 4 covered?"
@@ -58,7 +56,6 @@ def test_an_earlier_question_in_the_same_thread(recorded: Recorded, config: Any)
 
 
 def test_documents_that_the_model_was_not_shown(recorded: Recorded, config: Any) -> None:
-    """A chunk that is in no message is no document of the request, and the question stays the model's."""
     Fixed(documents=[Document(page_content="On valves.", id="v")]).invoke("valves", config)
     FakeListChatModel(responses=["Hello."]).invoke("Say hello.", config)
     (trace,) = recorded.traces

@@ -63,7 +63,6 @@ class Text(FakeListLLM):
 
 
 def test_a_text_model_of_vertex_ai(recorded: Recorded) -> None:
-    """Its tokens and its reason are in the generation's information."""
     attributes = attributes_of(recorded, Text(responses=[]))
     assert (attributes[semconv.INPUT_TOKENS], attributes[semconv.OUTPUT_TOKENS]) == (18, 7)
     assert attributes[semconv.FINISH_REASONS] == ("STOP",)

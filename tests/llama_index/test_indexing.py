@@ -22,7 +22,6 @@ TEXT = "The pump is covered for 24 months. " * 20
 
 
 def test_splitting_is_no_request(instrumented: Recorded) -> None:
-    """A pipeline that only splits documents is a span and no request; a splitter alone is not even a span."""
     IngestionPipeline(transformations=[SentenceSplitter()]).run(documents=[Document(text=TEXT)])
     SentenceSplitter().get_nodes_from_documents([Document(text=TEXT)])
     assert instrumented.tree() == [("ingestion IngestionPipeline", [])]
@@ -30,7 +29,6 @@ def test_splitting_is_no_request(instrumented: Recorded) -> None:
 
 
 def test_ingestion_with_a_model_is_no_request(instrumented: Recorded) -> None:
-    """A pipeline whose transformations ask a model is one span; the model's call is below it, and nothing counts."""
     extractor = SummaryExtractor(llm=Speaker(), show_progress=False)
     IngestionPipeline(transformations=[SentenceSplitter(), extractor, MockEmbedding(8)]).run(
         documents=[Document(text=TEXT)]
@@ -53,7 +51,6 @@ INDEXES: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", INDEXES)
 def test_index_that_asks_a_model_is_no_request(instrumented: Recorded, kind: str) -> None:
-    """The model calls with which LlamaIndex builds an index are spans and no requests; a query of it is one."""
     INDEXES[kind]([Document(text=f"{i} {TEXT}") for i in range(3)])
     assert instrumented.named("text_completion")
     assert not instrumented.traces

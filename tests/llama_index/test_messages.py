@@ -37,7 +37,6 @@ def attributes_of(recorded: Recorded, reply: Any, messages: list[Any], raw: Any 
 
 
 def test_calls_results_reasoning_and_settings(instrumented: Recorded) -> None:
-    """Reasoning, a call and its result are parts; the span has the call's settings, the tools and the server."""
     call = ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"at": "pump"})
     thought = ThinkingBlock(content="Hm.", additional_information={"signature": "s"})
     reply = ChatMessage(role="assistant", blocks=[thought, call])
@@ -85,7 +84,6 @@ BLOCKS = {
 
 @pytest.mark.parametrize("case", BLOCKS)
 def test_blocks(instrumented: Recorded, case: str) -> None:
-    """Images, sounds and files are parts with their modality, by their data or their URL."""
     block, part = BLOCKS[case]
     message = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), block])
     told = attributes_of(instrumented, ChatMessage(role="assistant", content="A pump."), [message])

@@ -109,7 +109,6 @@ def test_override(instrumented: Recorded, model: type[Speaker], way: str) -> Non
 
 @pytest.mark.parametrize("model", [Returning, Yielding])
 def test_streams_side_by_side(instrumented: Recorded, model: type[Speaker]) -> None:
-    """Two streams of one overriding model that are read in turns are two calls, each with its own answer."""
     llm = model()
     first, second = (llm.stream_chat([ChatMessage(content=f"Question {i}")]) for i in (1, 2))
     for _ in zip(first, second, strict=True):
@@ -122,7 +121,6 @@ def test_streams_side_by_side(instrumented: Recorded, model: type[Speaker]) -> N
 
 @pytest.mark.parametrize("model", [Returning, Yielding])
 def test_partial_answers(instrumented: Recorded, model: type[Speaker]) -> None:
-    """A stream that breaks is a failed request, one that is left a cancelled one; both keep what was read."""
     with pytest.raises(RuntimeError):
         list(model(fails_after=2).stream_complete(QUESTION))
     arrived(instrumented, 1)

@@ -50,8 +50,6 @@ def test_enumerations_and_messages_without_a_dictionary() -> None:
 
 
 def test_object_that_has_every_field() -> None:
-    """An object that answers to any name is left alone after a few looks."""
-
     class Endless:
         looks = 0
 
@@ -65,14 +63,11 @@ def test_object_that_has_every_field() -> None:
 
 @pytest.mark.parametrize("content", [memoryview(b"abc").cast("B"), memoryview(b"a").cast("B", []), bytearray(b"x")])
 def test_bytes_in_the_place_of_parts(content: Any) -> None:
-    """Bytes of any kind where parts of a message are expected have no counts, and hide no others."""
     reply = {"message": content, "choices": content, "usage": {"prompt_tokens": 3, "total_tokens": 5}}
     assert token_counts(reply)["gen_ai.usage.input_tokens"] == 3
 
 
 def test_parts_that_cannot_be_read() -> None:
-    """A part whose attributes or keys raise has no counts and no text, and hides no others."""
-
     class Closed(ClosedMapping):
         __getattr__ = Unbound.__getattr__
 
@@ -125,8 +120,6 @@ class Cover(BaseModel):
 
 
 def test_structured_model(instrumented: Recorded) -> None:
-    """A structured model is one call with the settings, tokens and reason of the model that it wraps, and JSON."""
-
     class Filler(Speaker):
         temperature: float = 0.3
         max_tokens: int = 99

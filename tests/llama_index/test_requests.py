@@ -19,7 +19,6 @@ def ask_step_by_step(question: str) -> str:
 
 
 def test_five_questions_step_by_step_are_five_requests(instrumented: Recorded) -> None:
-    """Each question is one request with its answer and its documents; the other steps are spans alone."""
     answers = [ask_step_by_step(f"How long is pump {i} covered?") for i in range(5)]
     assert [trace.query for trace in instrumented.traces] == [f"How long is pump {i} covered?" for i in range(5)]
     assert [trace.answer for trace in instrumented.traces] == answers

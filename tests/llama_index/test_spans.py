@@ -45,13 +45,11 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 
 def test_golden_tree(instrumented: Recorded) -> None:
-    """The spans of a fixed query engine are exactly these, with exactly these attributes."""
     engine(Fixed(lambda: scored(NODES[:2]))).query(QUESTION)
     assert whole(instrumented) == [GOLDEN]
 
 
 def test_a_stream_has_the_same_tree(instrumented: Recorded) -> None:
-    """Streamed, the tree is the same, and says that it streamed and when the first piece came."""
     list(engine(Fixed(lambda: scored(NODES[:2])), streaming=True).query(QUESTION).response_gen)
     (root,) = whole(instrumented)
     model = root[3][1]
@@ -110,8 +108,6 @@ def test_nested_retrievers(instrumented: Recorded) -> None:
 
 
 def test_override_that_calls_its_base(instrumented: Recorded) -> None:
-    """A retriever whose `retrieve` calls that of its base class is one retrieval."""
-
     class Counting(Fixed):
         def retrieve(self, str_or_query_bundle: Any) -> list[NodeWithScore]:
             return super().retrieve(str_or_query_bundle)
@@ -121,7 +117,6 @@ def test_override_that_calls_its_base(instrumented: Recorded) -> None:
 
 
 def test_agent(instrumented: Recorded) -> None:
-    """An agent's tree: its model calls, its tool and what the tool did; the twin streams of a model are one call."""
     CASES["react_agent"].run()
     chat, tool = ("chat speaker-1", []), [("retrieval Fixed", []), ("text_completion speaker-1", [])]
     assert instrumented.tree() == [("invoke_agent ReActAgent", [chat, ("execute_tool kb", tool), chat])]
@@ -133,7 +128,6 @@ def test_agent(instrumented: Recorded) -> None:
 
 
 def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
-    """A model's tool calls and a tool's answer are parts of their messages."""
     CASES["function_agent"].run()
     assert instrumented.tree() == [
         ("invoke_agent helper", [("chat caller-1", []), ("execute_tool today", []), ("chat caller-1", [])])
@@ -146,7 +140,6 @@ def test_tool_calls_of_a_model(instrumented: Recorded) -> None:
 
 
 def test_events(recorded: Recorded) -> None:
-    """With content on events alone, spans hold none of it."""
     with traced(recorded, capture=ContentPolicy.of("EVENT_ONLY")):
         engine().query(QUESTION)
     assert len(recorded.spans) == 3
@@ -154,8 +147,6 @@ def test_events(recorded: Recorded) -> None:
 
 
 def test_one_bad_node_hides_no_other() -> None:
-    """A node that raises is left out, and so are values that are no list; tags of any type cost nothing else."""
-
     class Broken:
         text = "broken"
 

@@ -33,7 +33,6 @@ def everywhere(recorded: Recorded, key: str) -> set[Any]:
 
 
 def test_below_an_ambient_span(instrumented: Recorded) -> None:
-    """Below a web framework's span there is one tree, of a stream read later as of a workflow in tasks of its own."""
     tracer = instrumented.provider.get_tracer("web")
     with tracer.start_as_current_span("GET /ask"):
         response = engine(streaming=True).query(QUESTION)
@@ -44,7 +43,6 @@ def test_below_an_ambient_span(instrumented: Recorded) -> None:
 
 
 def test_no_context_is_left_behind(instrumented: Recorded) -> None:
-    """After a request, and between the pieces of its stream, no span is current and none is LlamaIndex's active."""
     from llama_index_instrumentation.span import active_span_id
 
     stream = streamed()
@@ -55,7 +53,6 @@ def test_no_context_is_left_behind(instrumented: Recorded) -> None:
 
 
 def test_functions_of_the_application(instrumented: Recorded) -> None:
-    """A pipeline written by hand under `dispatcher.span` is one tree, whether a function, a coroutine or a method."""
     dispatcher = get_dispatcher("app")
     retriever, model = Fixed(), Speaker()
 
@@ -84,8 +81,6 @@ def test_functions_of_the_application(instrumented: Recorded) -> None:
 
 
 def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:
-    """A response that cannot be watched ends its request at once and still streams."""
-
     class Frozen(StreamingResponse):
         def __setattr__(self, name: str, value: Any) -> None:
             if name in self.__dict__:
@@ -105,7 +100,6 @@ def test_response_that_takes_no_proxy(instrumented: Recorded) -> None:
 
 @pytest.mark.parametrize("name", ["query", "query_stream", "gather", "stream_chat", "workflow", "react_agent"])
 def test_user_and_session(instrumented: Recorded, name: str) -> None:
-    """What `instrument_tags` says stands on every span of the tree, in other threads and tasks, too."""
     tags = {"thread_id": "c1", "user_id": "u1", "tags": ["beta"], "tenant": "acme"}
     with instrument_tags(tags):
         CASES[name].run()
@@ -142,8 +136,6 @@ def test_tracing_reads_no_stream(instrumented: Recorded) -> None:
 
 
 def test_model_without_callbacks(instrumented: Recorded) -> None:
-    """A model without LlamaIndex's callbacks has a span, not marked as cancelled; the text is the root's."""
-
     class Bare(Speaker):
         def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
             yield CompletionResponse(text=ANSWER, delta=ANSWER)
@@ -155,7 +147,6 @@ def test_model_without_callbacks(instrumented: Recorded) -> None:
 
 
 def test_model_stream_dropped_unread(instrumented: Recorded) -> None:
-    """A model's own stream that nobody ever reads ends its span when it is dropped."""
     Speaker().stream_complete(QUESTION)
     gc.collect()
     arrived(instrumented, 1)
@@ -174,7 +165,6 @@ def test_dropped_in_a_cycle(instrumented: Recorded) -> None:
 
 
 def test_reading_on_after_the_end(instrumented: Recorded) -> None:
-    """An exhausted or closed stream stays so, and its request ends once."""
     stream = streamed()
     list(stream)
     assert list(stream) == []
@@ -183,7 +173,6 @@ def test_reading_on_after_the_end(instrumented: Recorded) -> None:
 
 
 def test_throwing_into_a_stream(instrumented: Recorded) -> None:
-    """An error thrown into a stream is the request's."""
     stream = streamed()
     next(stream)
     with pytest.raises(LookupError):
@@ -192,8 +181,6 @@ def test_throwing_into_a_stream(instrumented: Recorded) -> None:
 
 
 def test_consumer_cancelled_between_pieces(instrumented: Recorded) -> None:
-    """A task that is cancelled while it waits for the next piece ends its request, as cancelled."""
-
     class Slow(Speaker):
         async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
             async def words() -> Any:
@@ -210,8 +197,6 @@ def test_consumer_cancelled_between_pieces(instrumented: Recorded) -> None:
 
 
 def test_failures_of_ours_stay_ours(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> None:
-    """What goes wrong inside ragtrace is counted; the application gets its answer."""
-
     class Broken(Gathering):
         def sample(self, trace: Any) -> Any:
             raise RuntimeError("ours")
@@ -225,7 +210,6 @@ def test_failures_of_ours_stay_ours(recorded: Recorded, caplog: pytest.LogCaptur
 
 
 def test_uninstrument(recorded: Recorded) -> None:
-    """Instrumented twice it records once; after uninstrument LlamaIndex's dispatcher is as it was."""
     dispatcher = get_dispatcher()
     before = (list(dispatcher.span_handlers), list(dispatcher.event_handlers))
     with traced(recorded) as instrumentor:
@@ -237,7 +221,6 @@ def test_uninstrument(recorded: Recorded) -> None:
 
 
 def test_uninstrument_ends_what_is_open(recorded: Recorded) -> None:
-    """A request in progress ends when tracing is taken away; its stream reads on."""
     with traced(recorded):
         stream = streamed()
         next(stream)
@@ -246,7 +229,6 @@ def test_uninstrument_ends_what_is_open(recorded: Recorded) -> None:
 
 
 def test_dispatcher_shutdown(instrumented: Recorded) -> None:
-    """LlamaIndex's shutdown ends what is open."""
     stream = streamed()
     next(stream)
     get_dispatcher().shutdown()
@@ -255,8 +237,6 @@ def test_dispatcher_shutdown(instrumented: Recorded) -> None:
 
 
 def test_another_tracer(instrumented: Recorded, caplog: pytest.LogCaptureFixture) -> None:
-    """While another library's handler is on the dispatcher, ragtrace records nothing and logs one warning."""
-
     class Theirs(SimpleSpanHandler):
         __module__ = "openinference.instrumentation.llama_index._handler"
 
@@ -318,7 +298,6 @@ def test_a_process_of_its_own() -> None:
 def test_stages_tokens_and_the_prompts_version(
     instrumented: Recorded, name: str, stages: list[str], tokens: list[int]
 ) -> None:
-    """The trace has the seconds of each stage, the tokens, the time to a stream's first piece, the prompt's version."""
     with instrument_tags({"prompt_version": "v3"}):
         CASES[name].run()
     arrived(instrumented, 1)

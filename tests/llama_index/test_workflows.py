@@ -62,7 +62,6 @@ class Weather(Workflow):
     ],
 )
 def test_inputs_of_any_name(instrumented: Recorded, inputs: dict[str, Any], question: str) -> None:
-    """Whatever a workflow is started with is the question on its root: a text, one value, or several as JSON."""
     run(cases.Say, **inputs)
     (trace,) = instrumented.traces
     assert trace.query == question
@@ -70,8 +69,6 @@ def test_inputs_of_any_name(instrumented: Recorded, inputs: dict[str, Any], ques
 
 
 def test_inputs_that_cannot_be_read(instrumented: Recorded) -> None:
-    """An input whose fields raise, and a list that holds itself, cost the request its question and nothing else."""
-
     circle: list[Any] = []
     circle.append(circle)
     for value in (Unbound(), circle):
@@ -91,7 +88,6 @@ def test_inputs_that_cannot_be_read(instrumented: Recorded) -> None:
     ],
 )
 def test_answers_of_any_type(instrumented: Recorded, workflow: Callable[[], Workflow], answer: str) -> None:
-    """An answer that is no text is JSON on the root, not its repr."""
     run(workflow, query=QUESTION)
     assert instrumented.traces[0].answer == answer
     assert instrumented.spans[0].attributes["output.value"] == answer  # type: ignore[index]
@@ -99,8 +95,6 @@ def test_answers_of_any_type(instrumented: Recorded, workflow: Callable[[], Work
 
 @pytest.mark.skipif(WORKFLOWS < 2, reason="agents of llama-index-core 0.12 have no structured answer")
 def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
-    """The structured answer of an agent is its answer."""
-
     async def fill(messages: Any) -> dict[str, Any]:
         return Cover(item="pump", months=24).model_dump()
 
@@ -117,7 +111,6 @@ def two_agents() -> AgentWorkflow:
 
 
 def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
-    """Each agent's turn is a span with its name, question and answer; its calls are below it, and have its name."""
     run(two_agents, user_msg=QUESTION)
     chat = ("chat scripted-1", [])
     turns = [
@@ -210,7 +203,6 @@ SEARCHES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_documents_of_a_tool(instrumented: Recorded, search: str) -> None:
-    """The documents that a function tool returns or retrieves are the request's documents."""
     if WORKFLOWS < 2 and search in ("response of an engine", "own retriever"):
         pytest.skip("llama-index-core 0.12 calls a synchronous tool in a thread without its context")
     tool = FunctionTool.from_defaults(SEARCHES[search], name="today", description="Searches.")
@@ -252,7 +244,6 @@ def plain_question(query: str) -> str:
     ids=["an event", "the result", "a function", "a synthesizer"],
 )
 def test_documents_of_plain_functions(instrumented: Recorded, ask: Callable[[], Any]) -> None:
-    """Documents in an event, a result, a traced function or a synthesizer are the request's, and stand on a span."""
     ask()
     (trace,) = instrumented.traces
     assert (trace.query, trace.answer) == (QUESTION, ANSWER)
@@ -263,8 +254,6 @@ def test_documents_of_plain_functions(instrumented: Recorded, ask: Callable[[], 
 
 
 def test_documents_of_two_tools(instrumented: Recorded) -> None:
-    """The documents of a query engine in one tool do not hide those that another tool retrieves."""
-
     class Both(Workflow):
         @step
         async def say(self, ev: StartEvent) -> StopEvent:

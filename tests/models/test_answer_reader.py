@@ -130,7 +130,6 @@ def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
 
 
 def test_threads_share_a_reader() -> None:
-    """What one thread asks does not change what another gets."""
     questions = [("", text, ["The pump is blue."]) for text in ("The pump is blue.", "The pump is red.")] * 4
     alone = [assessed(*question) for question in questions[:2]] * 4
     with ThreadPoolExecutor(8) as pool:
@@ -138,7 +137,6 @@ def test_threads_share_a_reader() -> None:
 
 
 def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With both checksums and what to do."""
     (tmp_path / "reader.onnx").write_bytes(b"something else")
     for name in ("reader_words.npz", "reader_tokenizer.json", "reader_calibration.json"):
         (tmp_path / name).write_bytes((models._DATA / name).read_bytes())

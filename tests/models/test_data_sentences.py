@@ -51,7 +51,6 @@ PROSE = ["a: 1; b: 2.", *["Prose."] * 25, "END"]
     ],
 )
 def test_a_value_keeps_its_keys_and_its_place(chunk: str, texts: list[str]) -> None:
-    """In lines, objects, lists and prose."""
     parts = divide(chunk)
     assert [part.text for part in parts] == texts
     places = [chunk[part.start : part.end] for part in parts]
@@ -93,7 +92,6 @@ def test_a_chosen_value_brings_its_record() -> None:
 
 @given(st.text(alphabet="{}[]:,\"'\\ab1-|\t\n =x", max_size=200), st.booleans())
 def test_any_text_can_be_read(text: str, behind_data: bool) -> None:
-    """Without an error, with places inside the text, and with every part about an earlier one."""
     chunk = ('{"a": 1, "b": 2, "c": 3, ' if behind_data else "") + text
     for number, part in enumerate(divide(chunk)):
         assert 0 <= part.start <= part.end <= len(chunk)

@@ -121,7 +121,6 @@ def test_long_contexts_of_a_token_classifier(classifier: Callable[..., str]) -> 
 
 
 def test_a_token_classifier_with_other_labels(classifier: Callable[..., str]) -> None:
-    """An error that names the labels, not a number of something else."""
     score = judged(classifier({0: "O", 1: "B-PER", 2: "I-PER"}))
     assert score.error == "ModelError"
     assert "b-per" in (score.explanation or "")
@@ -228,14 +227,12 @@ def test_a_text_has_no_mark_of_a_chat(llama: Callable[..., str]) -> None:
 
 
 def test_a_causal_model_without_a_chat_template(llama: Callable[..., str]) -> None:
-    """It is no MiniCheck model, and the error says so."""
     score = judged(llama(template=False))
     assert score.error == "ModelError"
     assert "has no chat template" in (score.explanation or "")
 
 
 def test_passages_are_whole_sentences() -> None:
-    """In order, as many as fit, and all of the text."""
     text = "One two three. Four five. Six.\nSeven eight nine ten eleven. Twelve."
     assert passages(text, 5, lambda t: len(t.split())) == [
         "One two three. Four five.", "Six.", "Seven eight nine ten eleven.", "Twelve.",

@@ -71,7 +71,6 @@ def test_a_missing_package_is_named(
 
 @pytest.mark.parametrize("models", [{"toxicity": "detoxify"}, {"pii": "gliner:"}, {"pip": "presidio"}])
 def test_a_name_that_cannot_be_right_is_refused(models: Models) -> None:
-    """Before anything is evaluated."""
     with pytest.raises(SettingError, match=r"^models has"):
         load({"models": models}, environ={})
 
@@ -88,7 +87,6 @@ def test_without_names_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @given(st.integers(0, 300), st.integers(2, 20), st.integers(1, 40))
 def test_windows_leave_nothing_out(length: int, words: int, room: int) -> None:
-    """Each has room, they are in order and overlap, and together they are the whole text."""
     text = "".join(" " if i % words == words - 1 else chr(0x4E00 + i) for i in range(length))
     found = windows(text, room, len)
     assert all(len(window) <= room for window in found)
@@ -101,7 +99,6 @@ def test_windows_leave_nothing_out(length: int, words: int, room: int) -> None:
 
 
 def test_windows_are_cut_between_words() -> None:
-    """Where there is white space."""
     assert windows("one two three four five six", 12, len)[0] == "one two "
 
 
@@ -233,7 +230,6 @@ def test_gliner(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_model_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that names it."""
     stand_in(monkeypatch, "gliner", GLiNER=GLiNER)
     found = score("pii_leakage", {"pii": "gliner:nobody/none"})
     assert found.error == "ModelError"
@@ -268,7 +264,6 @@ def test_presidio_does_not_cry_wolf(presidio: Models, answer: str) -> None:
 
 
 def test_presidio_reads_any_text(presidio: Models) -> None:
-    """Also none, a long one, and what is no text at all."""
     for answer in ("", " ", "\ud800 lone", "x" * 300_000):
         assert score("pii_leakage", presidio, answer=answer).error is None
 

@@ -23,7 +23,6 @@ from tests.waiting import in_fork
 
 
 def test_vectors_are_unit_rows_and_mean_something() -> None:
-    """A paraphrase is close, another subject is not, and each row has length 1."""
     vectors = OnnxEmbedder().embed(["How do I reset the pump?", "Resetting the pump", "Cats like to sleep."])
     assert (vectors.shape, vectors.dtype) == ((3, 384), np.float32)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
@@ -32,7 +31,6 @@ def test_vectors_are_unit_rows_and_mean_something() -> None:
 
 
 def test_vectors_do_not_depend_on_the_batch() -> None:
-    """A text has the same vector alone and among longer ones."""
     texts = ["short", "a much longer sentence about the maintenance of water pumps in winter", "mid length text here"]
     together = OnnxEmbedder().embed(texts * 5)
     for i, text in enumerate(texts):
@@ -54,7 +52,6 @@ class Counting:
 
 
 def test_the_cache_embeds_a_text_once() -> None:
-    """What recurs, within a call or between calls, is not embedded again; the order stays."""
     inner = Counting()
     cached = CachedEmbedder(inner)  # type: ignore[arg-type]
     first = cached.embed(["a", "bbb", "a"])
@@ -65,7 +62,6 @@ def test_the_cache_embeds_a_text_once() -> None:
 
 
 def test_the_cache_is_bounded() -> None:
-    """Beyond its bytes the least recently used vector goes."""
     inner = Counting()
     cached = CachedEmbedder(inner, max_bytes=3 * 158)  # type: ignore[arg-type]
     cached.embed(["a", "b", "c"])
@@ -77,7 +73,6 @@ def test_the_cache_is_bounded() -> None:
 
 
 def test_a_model_is_loaded_once_for_all_threads() -> None:
-    """Threads that ask at the same time get one embedder."""
     made = []
     lazy = Lazy(lambda: made.append(1) or object())
     with ThreadPoolExecutor(8) as pool:
@@ -86,7 +81,6 @@ def test_a_model_is_loaded_once_for_all_threads() -> None:
 
 
 def test_an_altered_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights under the right name with another content give a clear error, no score."""
     altered = tmp_path / "toxicity.npz"
     altered.write_bytes(b"not these")
     monkeypatch.setattr(models, "_DATA", tmp_path)
@@ -99,7 +93,6 @@ def test_an_altered_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package that brings the weights the error says what to install."""
     monkeypatch.setitem(models.FILES, "embedding", ("no_such_package", "model.onnx", "0"))
     with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[models\]"):
         models.model_file("embedding")
@@ -123,7 +116,6 @@ def test_sentence_transformers_by_name() -> None:
 
 @pytest.mark.process
 def test_a_forked_child_keeps_the_chosen_embedder() -> None:
-    """What `use_embedder` chose holds in a forked child, too, where the model is made anew."""
     inner = Counting()
     use_embedder(inner)  # type: ignore[arg-type]
     try:
@@ -135,7 +127,6 @@ def test_a_forked_child_keeps_the_chosen_embedder() -> None:
 
 @pytest.mark.process
 def test_nothing_is_fetched() -> None:
-    """All embedded models load and run with every connection refused."""
     code = (
         "import socket\n"
         "def refuse(*a, **k): raise OSError('no network in this test')\n"

@@ -50,7 +50,6 @@ def test_what_a_request_took_is_not_sent() -> None:
 
 
 def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:
-    """Its death is an error on the scores at hand; the next evaluation has a new child."""
     assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
     os.kill(runner._child.pid, signal.SIGKILL)
@@ -75,7 +74,6 @@ def test_a_copy_of_the_child_does_not_answer(
 
 
 def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:
-    """The child is killed, the score says timeout, and after enough of that the evaluator rests."""
     check = replace(CHECK, timeout=0.05)
     assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
@@ -128,7 +126,6 @@ def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, capl
 
 
 def test_a_forked_process_has_a_child_of_its_own(runner: ProcessRunner) -> None:
-    """It neither uses nor ends the child of its parent."""
     assert runner.evaluate(CHECK, BATCH, [0], 60)
     assert runner._child is not None
     process = runner._child.pid

@@ -72,8 +72,6 @@ VERDICTS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("kind", VERDICTS, ids=str)
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_malformed_verdict_is_an_error_of_its_own_trace(kind: str, batch: bool) -> None:
-    """Whatever a check returns, each trace has a score; only the bad one has an error, and no sink sees odd types."""
-
     def verdict(trace: Trace) -> Any:
         return VERDICTS[kind]() if trace.answer == "bad" else 1.0
 
@@ -155,8 +153,6 @@ def test_the_reason_of_a_failure_is_one_word() -> None:
 def test_an_exception_that_would_end_a_thread_costs_one_score(
     make: Make, error: type[BaseException], kind: str
 ) -> None:
-    """Of ten requests nine are scored, in one micro-batch and after it; the worker lives, and the counts add up."""
-
     def judge(trace: Trace) -> float:
         if trace.answer == "bad":
             raise error
@@ -191,7 +187,6 @@ def test_an_interrupt_of_a_person_ends_a_run() -> None:
 def test_a_broken_sink_breaks_no_other(
     make: Make, error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Every request is scored, counted, and reaches the other sinks; the failures are counted, and logged once."""
     capture = Capture()
     pipeline = make([evaluator(name="check")(lambda _: 1.0)], _raising(error), capture)
     for n in range(10):
@@ -238,7 +233,6 @@ def _breaker() -> tuple[Breaker, Runners, Any]:
 
 
 def test_one_user_s_requests_do_not_switch_an_evaluator_off() -> None:
-    """Twenty failures in a row of one user fail themselves; the next user's request is scored."""
     breaker, runners, check = _breaker()
     for n in range(20):
         trace = make_trace(answer="bad", trace_id=n + 1, facts=Facts(user_id="u1"))
@@ -248,7 +242,6 @@ def test_one_user_s_requests_do_not_switch_an_evaluator_off() -> None:
 
 
 def test_a_share_of_failures_switches_an_evaluator_off() -> None:
-    """Four failures in a row among good requests do not; when half of the last twenty fail, it rests."""
     breaker, runners, check = _breaker()
 
     def error_of(n: int, answer: str) -> str | None:

@@ -241,7 +241,6 @@ def test_the_child_imports_a_module_that_calls_init(
 
 
 def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None:
-    """The application is killed while an evaluator hangs: no process is left behind."""
     code = (
         "import sys\nfrom ragtrace import plugins\nfrom ragtrace.live.child_process import ProcessRunner\n"
         "from ragtrace.testing import make_trace\n"
@@ -268,7 +267,6 @@ class Unreadable:
 
 
 def test_metadata_that_cannot_be_sent_costs_no_other_request(module: str) -> None:
-    """Of five requests in one batch all are evaluated in the child and counted, whatever three have as constraints."""
     capture = Capture()
     check = replace(plugins.load(f"{module}:bare"), needs=frozenset({"answer"}))
     pipeline = Pipeline([check], [capture], limits=Limits(batch=5, wait=30), isolated_names=["bare"])

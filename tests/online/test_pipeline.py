@@ -38,7 +38,6 @@ def scores_of(evaluation: Evaluation) -> dict[str, Score]:
 
 
 def test_a_trace_is_scored_in_another_thread(make: Make, capture: Capture) -> None:
-    """What is submitted comes out evaluated, not in the thread that submitted it."""
     threads = []
 
     @evaluator
@@ -59,7 +58,6 @@ def test_a_trace_is_scored_in_another_thread(make: Make, capture: Capture) -> No
 
 
 def test_a_failing_check_harms_no_other(make: Make, capture: Capture) -> None:
-    """A check that raises, returns NaN or returns nonsense is a score with `error`; the others have theirs."""
     raises = evaluator(name="raises")(lambda _: 1 / 0)
     not_a_number = evaluator(name="not_a_number")(lambda _: math.nan)
     nonsense = evaluator(name="nonsense")(lambda _: object())
@@ -129,8 +127,6 @@ def test_a_check_that_keeps_failing_rests() -> None:
 
 
 def test_one_bad_trace_does_not_spoil_its_batch(make: Make, capture: Capture) -> None:
-    """When a batch raises, its traces are tried one by one, and only the culprit fails."""
-
     @evaluator(batch=True)
     def picky(traces: Sequence[Trace]) -> list[float]:
         if any(trace.answer == "bad" for trace in traces):
@@ -146,7 +142,6 @@ def test_one_bad_trace_does_not_spoil_its_batch(make: Make, capture: Capture) ->
 
 
 def test_async_checks_run_together(make: Make, capture: Capture) -> None:
-    """The coroutines of one micro-batch wait at the same time, not one after the other."""
     together, most = 0, 0
 
     @evaluator
@@ -168,7 +163,6 @@ def test_async_checks_run_together(make: Make, capture: Capture) -> None:
 
 
 def test_retries_help_where_they_can(make: Make, capture: Capture) -> None:
-    """A check that fails on the network is tried again as often as it allows; one that fails otherwise is not."""
     tries = {"network": 0, "bug": 0}
 
     @evaluator(retries=2)
@@ -191,8 +185,6 @@ def test_retries_help_where_they_can(make: Make, capture: Capture) -> None:
 
 
 def test_what_does_not_apply_is_not_eligible(make: Make, capture: Capture) -> None:
-    """A check whose inputs are missing is neither scored nor failed nor counted as eligible."""
-
     @evaluator(needs={"reference"})
     def correct(trace: Trace) -> bool:
         return trace.answer == trace.reference
@@ -226,7 +218,6 @@ def blocked() -> tuple[Evaluator, threading.Event, threading.Event]:
 def test_the_queue_is_bounded_and_every_trace_accounted_for(
     make: Make, capture: Capture, limits: Limits, answer: str, reason: str
 ) -> None:
-    """Beyond the bound in number or bytes the newest is dropped with its reason; received = evaluated + dropped."""
     check, started, release = blocked()
     pipeline = make([check], capture, limits=limits)
     pipeline.submit(make_trace(answer=answer))
@@ -248,7 +239,6 @@ def test_the_queue_is_bounded_and_every_trace_accounted_for(
 
 
 def test_probability_travels_and_evaluators_sample_further(make: Make, capture: Capture) -> None:
-    """Each score carries the probability of its evaluator's sample, the trace that of its own."""
     rare = replace(length, name="rare", sampler=ratio(0.25))
     pipeline = make([length, rare], capture, sampler=ratio(0.5))
     for r in (0.1, 0.6, 0.9):
@@ -261,7 +251,6 @@ def test_probability_travels_and_evaluators_sample_further(make: Make, capture: 
 
 
 def test_observers_see_every_request(make: Make) -> None:
-    """Also requests that are not sampled. One that raises is counted, and raises nothing into the request."""
     seen = []
 
     def broken(trace: Trace, decision: Any) -> None:
@@ -297,7 +286,6 @@ def test_close_evaluates_what_waits_and_drops_the_rest(make: Make, capture: Capt
 def test_a_batch_that_begins_after_close_is_dropped_and_counted(
     make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that left the queue and is not begun when close stops waiting is neither evaluated nor forgotten."""
     taken, release, ended = threading.Event(), threading.Event(), threading.Event()
     work = Pipeline._work
 
@@ -362,8 +350,6 @@ def test_slow_evaluations_are_delivered_in_smaller_portions(
 
 
 def test_the_cause_is_told(make: Make, capture: Capture) -> None:
-    """The cause function's word goes with the evaluation; one that raises costs nothing but the word."""
-
     def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
         if trace.answer == "raise":
             raise RuntimeError
@@ -377,7 +363,6 @@ def test_the_cause_is_told(make: Make, capture: Capture) -> None:
 
 @pytest.mark.process
 def test_a_forked_child_starts_empty_and_works(make: Make, capture: Capture) -> None:
-    """After a fork the child evaluates its own traces and leaves the parent's to the parent."""
     check, started, release = blocked()
     pipeline = make([check], capture, limits=Limits(batch=1, wait=0.0))
     for _ in range(3):
@@ -398,7 +383,6 @@ def test_a_forked_child_starts_empty_and_works(make: Make, capture: Capture) -> 
 
 
 def test_lag_is_measured(make: Make, capture: Capture) -> None:
-    """The evaluation says how long it came after the request."""
     pipeline = make([length], capture, limits=Limits(batch=2, wait=0.05))
     pipeline.submit(make_trace())
     assert 0.04 <= capture.wait(1)[0].lag < 5

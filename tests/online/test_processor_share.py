@@ -75,7 +75,6 @@ def test_when_a_process_is_starved() -> None:
 
 
 def test_times_of_a_process() -> None:
-    """They are those of the system; a process that is gone has none."""
     before = processor_times(os.getpid())
     end = time.thread_time() + 0.2
     while time.thread_time() < end:

@@ -116,7 +116,6 @@ def _weight_of(metrics: PrometheusSink, name: str) -> float:
 
 
 def test_a_request_that_no_evaluator_sees_says_so() -> None:
-    """A sampled request that the rates of all evaluators leave out has the status `sampled_out`, and no scores."""
     capture = Capture()
 
     @evaluator(needs={"answer"})
@@ -146,6 +145,5 @@ def test_the_probability_is_on_each_score() -> None:
 
 @pytest.mark.parametrize("item", [3, None, {"sample": 0.5}])
 def test_what_is_no_evaluator_is_an_error(item: object) -> None:
-    """A suite with something that is neither a name nor an evaluator does not start."""
     with pytest.raises(SettingError, match="evaluators has"):
         make_suite(load({"evaluators": [item]}, environ={}))

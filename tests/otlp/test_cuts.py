@@ -24,7 +24,6 @@ def quotes(trace: Trace) -> float:
 
 
 def test_ids_of_other_libraries_spans_have_no_half_of_a_secret() -> None:
-    """An id is masked as a whole, too."""
     document = document_of({"id": f"{'word ' * 49} {SECRET}", "content": "The pump runs."})
     assert document is not None
     assert "sk-proj" not in Sanitizer(mask_pii).text(document.id, 256)

@@ -176,7 +176,6 @@ def receiver(kind: str, certificate: Callable[[], tuple[Path, Path]]) -> Iterato
 @pytest.mark.filterwarnings("ignore:Log record attributes were dropped")
 @pytest.mark.parametrize("variable", CASES)
 def test_a_variable_is_obeyed(variable: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Each variable of the SDK's list has the effect that it has on the SDK."""
     case = CASES[variable]
 
     def files() -> tuple[Path, Path]:
@@ -198,7 +197,6 @@ def test_a_variable_is_obeyed(variable: str, monkeypatch: pytest.MonkeyPatch, re
 
 
 def test_every_variable_is_tested_and_documented() -> None:
-    """No variable of the installed SDK is without a test and a line in docs/opentelemetry.md."""
     listed = {value for name, value in vars(sdk_variables).items() if name.startswith("OTEL_")}
     assert {name for name in listed - set(CASES) if not NOT_USED.fullmatch(name)} == set()
     page = DOCS.read_text("utf-8")
@@ -211,7 +209,6 @@ def test_every_variable_is_tested_and_documented() -> None:
 
 
 def test_a_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint, a name and an environment in the code win over OTEL_*."""
     with http_server() as (url, received), http_server() as (other, unused):
         monkeypatch.setenv(EXPORT + "ENDPOINT", other)
         monkeypatch.setenv(EXPORT + "TRACES_ENDPOINT", other)
@@ -230,7 +227,6 @@ def test_a_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_wrong_environment_never_raises(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What OpenTelemetry's environment says wrongly is a line in the log, and no error of the application's."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with caplog.at_level(logging.WARNING):

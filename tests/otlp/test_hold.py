@@ -118,7 +118,6 @@ def test_a_decision_and_an_evaluation_may_come_first(is_sampled: bool | None) ->
 
 
 def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
-    """After the deadline the root leaves as pending_timeout; its evaluation is handed on as late, once."""
     bench = Bench(HoldLimits(seconds=0.05))
     evaluation = bench.root()
     until(lambda: "root" in bench.out())
@@ -129,7 +128,6 @@ def test_past_its_time_the_root_leaves_unscored_and_the_scores_late() -> None:
 
 @pytest.mark.parametrize("limits", [HoldLimits(spans=2), HoldLimits(bytes=6_500)])
 def test_a_full_hold_lets_the_oldest_go(limits: HoldLimits) -> None:
-    """Beyond its bounds in number or bytes the hold lets the oldest go unscored."""
     bench = Bench(limits)
     evaluations = [bench.root(f"r{i}", text="x" * 500) for i in range(4)]
     assert bench.statuses() == {"r0": "pending_timeout", "r1": "pending_timeout"}
@@ -143,7 +141,6 @@ def test_a_full_hold_lets_the_oldest_go(limits: HoldLimits) -> None:
 
 @pytest.mark.parametrize(("how", "status"), [("force_flush", "pending_timeout"), ("shutdown", "dropped")])
 def test_flush_and_shutdown_drain(how: str, status: str) -> None:
-    """Neither flush nor shutdown leaves a span behind; after a shutdown nothing is held, and no scores can come."""
     bench = Bench()
     bench.root("r0")
     getattr(bench.provider, how)()
@@ -151,7 +148,6 @@ def test_flush_and_shutdown_drain(how: str, status: str) -> None:
 
 
 def test_a_drop_is_said_on_the_span() -> None:
-    """A request that was sampled and dropped leaves with that word."""
     bench = Bench()
     evaluation = bench.root()
     bench.hold(Evaluation(evaluation.trace, (), "dropped", reason="queue_full"))
@@ -159,7 +155,6 @@ def test_a_drop_is_said_on_the_span() -> None:
 
 
 def test_scores_push_nothing_out_and_dropped_counts_stay() -> None:
-    """A span at its limit keeps all that it had when scores are added, and its count of what it lost before."""
     exporter = InMemorySpanExporter()
     hold = HoldProcessor(SimpleSpanProcessor(exporter))
     provider = TracerProvider(span_limits=SpanLimits(max_span_attributes=10), shutdown_on_exit=False)
@@ -179,7 +174,6 @@ def test_scores_push_nothing_out_and_dropped_counts_stay() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["end", "evaluate", "flush"]), st.integers(0, 9)), max_size=60))
 @settings(max_examples=60, deadline=None)
 def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
-    """Whatever the order of ends, evaluations and flushes, each ended span is exported exactly once in the end."""
     bench = Bench(HoldLimits(spans=3, seconds=60))
     spans = [bench.tracer.start_span(f"s{i}") for i in range(10)]
     ended = set()
@@ -199,7 +193,6 @@ def test_each_span_leaves_exactly_once(steps: list[tuple[str, int]]) -> None:
 
 @pytest.mark.process
 def test_a_forked_child_counts_its_own_exports() -> None:
-    """What went out before a fork is told by the parent alone."""
     exporter: CountingExporter[Any] = CountingExporter(InMemorySpanExporter(), "spans", SpanExportResult.FAILURE)
     exporter.export([])
     exporter._note("rejected", 3)
@@ -210,7 +203,6 @@ def test_a_forked_child_counts_its_own_exports() -> None:
 
 @pytest.mark.process
 def test_a_forked_child_leaves_the_parents_spans_to_the_parent() -> None:
-    """What is parked at a fork leaves once, from the parent; the child holds its own."""
     bench = Bench()
     evaluation = bench.root("parents")
 
@@ -226,7 +218,6 @@ def test_a_forked_child_leaves_the_parents_spans_to_the_parent() -> None:
 
 
 def test_late_scores_are_one_span_with_one_link() -> None:
-    """The late scores of a request are one child of its root, with exactly one link to it and the root's names."""
     bench = Bench()
     evaluation = bench.root()
     EvaluationSpanSink(bench.provider, BOTH)(evaluation)
@@ -268,7 +259,6 @@ def test_scores_after_the_root_has_left_are_gathered() -> None:
 
 
 def test_scores_that_come_after_a_scored_root_are_late() -> None:
-    """A root leaves with its first evaluation; each further one for it is late."""
     bench = Bench()
     evaluation = bench.root()
     bench.hold(evaluation)
@@ -279,7 +269,6 @@ def test_scores_that_come_after_a_scored_root_are_late() -> None:
 
 
 def test_the_holds_time_begins_when_the_models_are_loaded() -> None:
-    """Until the evaluators have loaded their models no root leaves unscored; then the time counts."""
     bench = Bench(HoldLimits(seconds=0.01))
     bench.hold.wait_for_models()
     bench.root("early")
@@ -292,8 +281,6 @@ def test_the_holds_time_begins_when_the_models_are_loaded() -> None:
 
 
 def test_a_provider_that_cannot_be_joined_gets_evaluation_spans() -> None:
-    """Where the hold cannot be put in, scores go out as spans and events instead."""
-
     class Foreign:
         def get_tracer(self, *args: Any, **kwargs: Any) -> Any:
             return TracerProvider(shutdown_on_exit=False).get_tracer("x")
@@ -311,7 +298,6 @@ class Failing(SpanProcessor):
 
 
 def test_a_shutdown_while_a_root_ends_leaves_no_span_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A root that ends while the hold shuts down leaves all the same."""
     bench = Bench()
     attributes_of = ragtrace_otlp.hold.attributes_of
 
@@ -327,7 +313,6 @@ def test_a_shutdown_while_a_root_ends_leaves_no_span_behind(monkeypatch: pytest.
 
 
 def test_a_broken_neighbour_neither_doubles_a_span_nor_ends_the_timer() -> None:
-    """Where one of an application's processors raises, the others get each root once, and roots still expire."""
     provider, exporter = recording()
     provider.add_span_processor(Failing())
     assert attach(provider, hold=HoldLimits(seconds=0.02)).hold is not None
@@ -338,7 +323,6 @@ def test_a_broken_neighbour_neither_doubles_a_span_nor_ends_the_timer() -> None:
 
 
 def test_lists_and_events_count_as_bytes() -> None:
-    """What a span keeps alive in lists and in events counts towards the hold's bytes."""
     bench = Bench()
     span = bench.tracer.start_span("big", attributes={semconv.SAMPLED: True, "list": ["x" * 500_000] * 2})
     span.add_event("e", {"text": "y" * 1_000_000})
@@ -348,7 +332,6 @@ def test_lists_and_events_count_as_bytes() -> None:
 
 
 def test_an_evaluation_that_waits_for_its_span_keeps_no_text() -> None:
-    """An evaluation whose root never comes keeps its scores alive, not the request's texts."""
     bench = Bench()
     bench.hold(Evaluation(make_trace(trace_id=1, span_id=2, answer="long"), SCORES))
     (waiting,) = bench.hold._early.values()

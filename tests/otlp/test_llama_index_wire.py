@@ -57,7 +57,6 @@ async def leak() -> None:
 
 @pytest.mark.server
 def test_no_exported_byte_of_llama_index_holds_a_redacted_secret(tmp_path: Path) -> None:
-    """A marked secret in any input, name, key or definition is in no byte that leaves once `redact` hides it."""
     received, places = exported(lambda: asyncio.run(leak()), tmp_path, "llama_index")
     names = {"invoke_agent agent [hidden]", "execute_tool tool_[hidden]", "chat model [hidden] 3"}
     assert names <= set(received.spans())

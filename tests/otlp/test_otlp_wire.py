@@ -67,7 +67,6 @@ def broken(trace: Trace) -> float:
 def test_tree_scores_and_events_arrive(
     protocol: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over either protocol the tree arrives whole, the root with its scores, and an event for each score."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     endpoint, received = request.getfixturevalue("grpc_receiver" if protocol == "grpc" else "http_receiver")
     runtime = ragtrace.init(
@@ -106,7 +105,6 @@ def test_tree_scores_and_events_arrive(
 def test_an_endpoint_that_is_down_is_counted_not_felt(
     protocol: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The application answers as ever; what could not be sent is counted."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     runtime = ragtrace.init(
         evaluators=[half], otlp_endpoint="http://127.0.0.1:9", frameworks=("langchain",), sample_per_second=0
@@ -121,7 +119,6 @@ def test_an_endpoint_that_is_down_is_counted_not_felt(
 
 
 def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received]) -> None:
-    """Scores that come after the hold's time arrive as one evaluation span below the root, and as events."""
     endpoint, received = http_receiver
     release = threading.Event()
 

@@ -64,7 +64,6 @@ def test_names_of_events_and_long_numbers_of_another_library_are_redacted(librar
 
 
 def test_every_text_of_another_library_s_span_is_redacted() -> None:
-    """Name, status, attributes, events, exceptions and links; numbers, ids and times stay."""
     provider, exporter = _provider()
     _record(provider)
     (span,) = exporter.get_finished_spans()
@@ -106,7 +105,6 @@ def test_without_the_setting_they_are_untouched() -> None:
 
 
 def test_counts_of_what_the_sdk_dropped_stay() -> None:
-    """A copy says of as many attributes, events and links that they were dropped."""
     provider, exporter = _provider(limits=SpanLimits(max_attributes=2, max_events=1, max_links=1))
     _record(provider)
     (span,) = exporter.get_finished_spans()
@@ -114,7 +112,6 @@ def test_counts_of_what_the_sdk_dropped_stay() -> None:
 
 
 def test_what_cannot_be_redacted_does_not_leave() -> None:
-    """Where redaction fails, no text of the span leaves, and the failures are counted."""
     sanitizer = Sanitizer(lambda text: 1 // 0 and text)
     provider, exporter = _provider(sanitizer)
     _record(provider)
@@ -132,7 +129,6 @@ def test_a_provider_that_cannot_be_wrapped_is_an_error() -> None:
 
 @pytest.mark.process
 def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
-    """By the settings alone: what an HTTP client records to ragtrace's provider is redacted in the file."""
     path = tmp_path / "spans.jsonl"
     options: dict[str, Any] = {"frameworks": (), "prometheus_port": -1, "evaluators": ["pii_leakage"]}
     runtime = ragtrace.init(spans_file=str(path), redact="pii", redact_others=True, **options)
@@ -148,8 +144,6 @@ def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_what_is_written_on_a_span_of_ragtrace_is_redacted(tmp_path: Path) -> None:
-    """The application's own attributes, events, exceptions, links, status and name on the current span of a request
-    leave redacted, whether other libraries' spans do or not; a name that nobody changed is redacted once."""
     link = SpanContext(1, 2, is_remote=True, trace_flags=TraceFlags(1))
     options: dict[str, Any] = {"evaluators": ["no_answer"], "redact": lambda text: f"<{mask_pii(text)}>"}
     options |= {"capture_content": True, "prometheus_port": -1}

@@ -61,13 +61,11 @@ def span_with(attributes: dict[str, Any], resource: Resource = Resource({})) -> 
 
 
 def test_the_message_is_the_one_of_the_sdk() -> None:
-    """Spans with every kind of value, event, link, status, parent, scope and resource give the SDK's very bytes."""
     spans = spans_of(Resource({"service.name": "a"}), Resource({"service.name": "b"}, "https://schema.example/2"))
     assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()
 
 
 def test_numbers_of_what_was_dropped_are_those_of_the_sdk() -> None:
-    """A span whose limits dropped attributes, events, links and attributes of an event gives the SDK's bytes."""
     context = SpanContext(7, 8, is_remote=False)
     limits = SpanLimits(max_span_attributes=2, max_events=1, max_links=1, max_event_attributes=1)
     provider, exporter = recording(span_limits=limits)
@@ -84,7 +82,6 @@ def test_numbers_of_what_was_dropped_are_those_of_the_sdk() -> None:
 
 
 def test_nested_values_are_those_of_the_sdk() -> None:
-    """Mappings, lists of mappings and missing values, which newer SDKs allow as attributes, give the SDK's bytes."""
     nested = {"map": {"a": {"b": 1}, "none": None}, "list": [{"a": True}, ["x", 2.5]], "missing": None}
     spans = [span_with(nested)]
     assert encode_spans(spans).SerializeToString() == trace_encoder.encode_spans(spans).SerializeToString()

@@ -125,5 +125,4 @@ def test_addresses_without_texts(name: str, value: str, kept: str) -> None:
 
 @pytest.mark.parametrize(("name", "kept"), rows(__file__, "names_without_texts"))
 def test_names_without_texts(name: str, kept: str) -> None:
-    """A name of a few words stays."""
     assert TextFilter().text(name, 500) == kept

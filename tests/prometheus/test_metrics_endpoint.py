@@ -151,7 +151,6 @@ def test_failures_drops_and_scores_below_zero(sink: PrometheusSink) -> None:
 
 
 def test_exemplars_name_the_trace_to_openmetrics(sink: PrometheusSink) -> None:
-    """An OpenMetrics scrape finds the trace behind a failure and a score; the text format stays plain."""
     sink(evaluated("x" * 30, trace_id=0xABC))
     scraped = Scraped(sink, "application/openmetrics-text", http=True)
     (fail,) = [s for s in scraped.samples("ragtrace_evaluations_total")
@@ -162,7 +161,6 @@ def test_exemplars_name_the_trace_to_openmetrics(sink: PrometheusSink) -> None:
 
 
 def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
-    """Every finished request counts, with its duration, documents and sampling decision."""
     sink.observe_request(make_trace(duration=0.3), Decision(True, 1.0, "ratio"))
     sink.observe_request(make_trace(error="ValueError"), Decision(False, 0.5, "ratio"))
     sink.observe_request(make_trace(documents=(), facts=Facts(retrievals=1, cancelled=True)), Decision(True, 1.0, "x"))
@@ -179,7 +177,6 @@ def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
 
 
 def test_labels_are_bounded() -> None:
-    """Beyond the cap a label's values become `other`, and that is counted."""
     cap = LabelCap(3)
     assert [cap(v) for v in "abcdea"] == ["a", "b", "c", "other", "other", "a"]
     assert (cap.overflows, cap(""), LabelCap(3, empty="")("")) == (2, "unknown", "")
@@ -229,7 +226,6 @@ def test_odd_values_of_a_request_do_not_break_a_scrape(accept: str) -> None:
 
 
 def test_nothing_falls_and_nothing_is_nan(sink: PrometheusSink) -> None:
-    """Negative durations, scores, tokens and costs, NaN and infinity leave every counter and sum as it was."""
     inf, nan = float("inf"), float("nan")
     for bad in (-1.0, -inf, inf, nan):
         facts = Facts(stages={"tool": bad}, time_to_first_chunk=bad, input_tokens=bad, output_tokens=bad)
@@ -258,7 +254,6 @@ def test_a_weight_is_cut_and_the_cut_counted(sink: PrometheusSink, p: float) -> 
 
 
 def test_a_port_that_is_taken_is_named(sink: PrometheusSink) -> None:
-    """The error names the setting."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -300,7 +295,6 @@ def test_the_identity_holds_at_every_scrape(stopping: list[Pipeline]) -> None:
 @given(st.lists(st.tuples(st.integers(1, 2**128 - 1), st.booleans(), st.booleans()), max_size=40), st.floats(0, 1))
 @settings(max_examples=25, deadline=None)
 def test_the_identity_for_any_traffic(traffic: list[tuple[int, bool, bool]], p: float) -> None:
-    """For any mix of inputs and any ratio the counts add up to what was eligible."""
     pipeline = Pipeline([length, breaks], sampler=ratio(p), limits=Limits(items=10, batch=3, wait=0.0))
     try:
         for trace_id, answered, referenced in traffic:
@@ -358,7 +352,6 @@ def test_a_request_waits_for_nobody(sink: PrometheusSink) -> None:
 
 
 def test_a_request_is_counted_whole(sink: PrometheusSink) -> None:
-    """While requests pour in, every scrape has as many of them as of their durations and decisions."""
     done = threading.Event()
 
     def pour() -> None:
@@ -383,7 +376,6 @@ def test_a_request_is_counted_whole(sink: PrometheusSink) -> None:
 
 
 def test_requests_that_wait_are_bounded(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
-    """Beyond 10,000 that nobody counted a request is lost, and the loss is counted."""
     stopping.append(Pipeline([length]))
     sink.watch(stopping[0])
     trace = make_trace()
@@ -401,7 +393,6 @@ def test_requests_that_wait_are_bounded(sink: PrometheusSink, stopping: list[Pip
 
 
 def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes wrong there once costs that once."""
     real, failed = sink._requests.count, threading.Event()
 
     def fails_once(request: Any) -> None:
@@ -513,7 +504,6 @@ def asked(**facts: Any) -> Trace:
 
 
 def test_evaluations_by_tenant(sink: PrometheusSink) -> None:
-    """Counted by weight, from the first one on, where a tenant is named; beyond twenty a tenant is `other`."""
     score = Score("length", 0.9, "pass", sampling_probability=0.5)
     sink(Evaluation(asked(), (score,)))
     for i in range(25):
@@ -528,7 +518,6 @@ def test_evaluations_by_tenant(sink: PrometheusSink) -> None:
 
 
 def test_models_and_prompts_are_bounded(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
-    """Beyond twenty a model is `other`, and so is a prompt; what went past is counted."""
     stopping.append(Pipeline([length]))
     sink.watch(stopping[0])
     for i in range(30):
@@ -542,7 +531,6 @@ def test_models_and_prompts_are_bounded(sink: PrometheusSink, stopping: list[Pip
 
 
 def test_stages_and_first_chunks(sink: PrometheusSink) -> None:
-    """A histogram for each stage; a request that did not stream has no first chunk."""
     sink.observe_request(asked(stages={"retrieval": 0.2, "generation": 1.2}), Decision(True, 1.0, "ratio"))
     sink.observe_request(asked(time_to_first_chunk=0.4), Decision(True, 1.0, "ratio"))
     scraped = Scraped(sink)
@@ -552,7 +540,6 @@ def test_stages_and_first_chunks(sink: PrometheusSink) -> None:
 
 
 def test_the_retrievers_best_score(sink: PrometheusSink) -> None:
-    """Only of a retriever that gives scores."""
     scored = [Document("a", "x", 0.3), Document("b", "y", 0.75), Document("c", "z")]
     for documents in (scored, [Document("d", "w")], []):
         sink.observe_request(make_trace(documents=documents, facts=Facts(retrievals=1)), Decision(True, 1.0, "r"))
@@ -563,7 +550,6 @@ def test_the_retrievers_best_score(sink: PrometheusSink) -> None:
 
 
 def test_tokens_and_what_they_cost() -> None:
-    """Each model's tokens at its own price; a model without a price has tokens alone; the judge's cost beside them."""
     sink = PrometheusSink(app="a", env="b", evaluators=[length])
     usage = {"small": ModelUsage(1_000_000, cost=1.0), "large": ModelUsage(0, 500_000, cost=10.0)}
     for each in (usage, {"small": ModelUsage(0, 1_000_000, cost=2.0)}, {"own": ModelUsage(7, 3)}):
@@ -577,7 +563,6 @@ def test_tokens_and_what_they_cost() -> None:
 
 
 def test_feedback(sink: PrometheusSink) -> None:
-    """Up, down, and whatever else somebody may send."""
     for value in ("up", "up", "down", "meh", ""):
         sink.observe_feedback(value)
     assert {s.labels["value"]: s.value for s in Scraped(sink).samples("ragtrace_feedback_total")} == {
@@ -596,7 +581,6 @@ def test_requests_have_exemplars_where_their_spans_are_kept(sink: PrometheusSink
 
 
 def test_the_strata_of_the_settings_stand_at_0() -> None:
-    """A decision of each known reason has its series before the first one."""
     strata = _strata(Settings(sample=0.5, sample_slower_than=9.0))
     sink = PrometheusSink(app="a", env="b", evaluators=[], strata=strata)
     samples = Scraped(sink).samples("ragtrace_sampling_decisions_total")
@@ -630,7 +614,6 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
 
 
 def test_some_metrics_may_be_asked_for(sink: PrometheusSink) -> None:
-    """The registry knows its metrics by their names."""
     (family,) = sink.registry.restricted_registry(["ragtrace_requests_total"]).collect()
     assert {sample.name for sample in family.samples} == {"ragtrace_requests_total"}
 
@@ -665,8 +648,6 @@ def test_an_answer_is_whole_or_no_answer(sink: PrometheusSink) -> None:
 
 
 def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
-    """What cannot be read is left out and counted; the rest is there, over HTTP."""
-
     class Broken(Pipeline):
         def counts(self) -> Any:
             raise RuntimeError

@@ -150,7 +150,6 @@ def test_a_sum_is_the_same_however_it_is_grouped(values: list[float], chance: ra
 
 @pytest.mark.parametrize("values", [[], [0.0], [math.inf], [1e308, 1e308], [math.nan], [math.inf, 1.0]])
 def test_a_sum_of_odd_values_ends(values: list[float]) -> None:
-    """What is no sum is one value, and nothing raises."""
     cost = Family("counter", "cost", "", ())
     assert len(compact([[cost.replaced([()], [value])] for value in values])) == 1
 
@@ -168,7 +167,6 @@ def test_buckets_of_another_threshold() -> None:
 
 
 def test_series_that_only_some_processes_have() -> None:
-    """Each series has the sum of the processes that have it, in any order, and the exemplar of its own latest trace."""
     first, second = (Family("counter", "requests", "", ["model"]) for _ in range(2))
     for family, models, moment in ((first, ("a", "b"), 1.0), (second, ("c", "b"), 2.0)):
         for model in models:
@@ -189,7 +187,6 @@ def test_another_releases_metric_is_left_out() -> None:
 
 
 def test_every_process_shows_the_sum(workers: list[Worker]) -> None:
-    """Counters, histograms, accounting and exemplars are those of all; gauges are sums or the largest."""
     for count, worker in enumerate(workers, 1):
         worker.work(10 * count)
     for worker in workers[:2]:
@@ -320,14 +317,12 @@ def test_files_that_may_not_be_read(workers: list[Worker], monkeypatch: pytest.M
 
 
 def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
-    """The error names the variable."""
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingError, match="PROMETHEUS_MULTIPROC_DIR"):
         PrometheusSink(app="a", env="b", evaluators=[], directory=tmp_path / "file")
 
 
 def test_two_scrapes_at_once(workers: list[Worker], tmp_path: Path) -> None:
-    """While processes count, end and are compacted, no scrape of any thread sees less than its one before."""
     with scraping(lambda: scraped(workers[0].sink), lambda: scraped(workers[1].sink)):
         for _ in range(5):
             short = Worker(tmp_path / "metrics")

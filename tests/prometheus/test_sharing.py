@@ -85,7 +85,6 @@ def test_the_second_process_joins(port: int, start: Callable[..., PrometheusSink
 
 
 def test_a_new_start_begins_at_zero(port: int, start: Callable[..., PrometheusSink]) -> None:
-    """When all processes have ended, nothing of them is left."""
     sinks = [start(port), start(port)]
     for sink in sinks:
         count(sink, 2)
@@ -99,7 +98,6 @@ def test_a_new_start_begins_at_zero(port: int, start: Callable[..., PrometheusSi
 def test_another_application_does_not_join(
     port: int, start: Callable[..., PrometheusSink], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An application with another name has no metrics on a port that is taken, and says so once."""
     count(start(port), 2)
     with caplog.at_level(logging.WARNING):
         other = start(port, "bank")
@@ -113,7 +111,6 @@ def test_another_application_does_not_join(
 def test_a_taken_port_never_stops_an_application(
     port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`init` goes on with a warning, evaluates, and serves the metrics once the port is free."""
     monkeypatch.setattr("ragtrace_prometheus.sink._TRY_EVERY", 0.05)
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
@@ -152,7 +149,6 @@ def test_processes_that_cannot_meet(
 
 
 def test_many_start_at_once(port: int, start: Callable[..., PrometheusSink]) -> None:
-    """Workers that start in the same moment all serve."""
     with ThreadPoolExecutor(8) as pool:
         sinks = list(pool.map(start, [port] * 8))
     assert all(sink.url for sink in sinks)

@@ -19,14 +19,12 @@ WITHOUT_REQUESTS: dict[str, list[str]] = read_table(__file__, "without_requests"
 
 @pytest.mark.parametrize("name", golden_files())
 def test_each_question_is_one_request(name: str) -> None:
-    """Every case of every library is one request, be it traced once or by two layers; a step by itself is none."""
     counts = {case: len(traces) for case, traces in traces_by_case(name).items()}
     assert counts == {case: 0 if case in WITHOUT_REQUESTS.get(name, ()) else 1 for case in counts}
 
 
 @pytest.mark.parametrize("name", golden_files())
 def test_no_fact_is_wrong(name: str) -> None:
-    """Each fact of a Trace is the expected one, or absent where the dialect does not carry it."""
     assert facts(name.partition("-")[0], traces_by_case(name))
 
 
@@ -52,7 +50,6 @@ def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", golden_files())
 def test_order_does_not_matter(name: str) -> None:
-    """Spans that arrive in another order give the same Traces."""
     from ragtrace.capture import seen_context
 
     for spans in golden_spans(name).values():
@@ -64,7 +61,6 @@ def test_order_does_not_matter(name: str) -> None:
 
 
 def test_the_table_is_what_was_measured() -> None:
-    """The table in docs/other-tracers.md is the one that the golden spans give."""
     assert table() in PAGE.read_text(encoding="utf-8"), "write it with: python -m tests.spans.carried --write"
 
 

@@ -73,7 +73,6 @@ def application() -> Application:
 
 
 def test_scores_are_on_the_other_librarys_root() -> None:
-    """A chain that OpenInference traced leaves once, with its scores; its children leave at once and unchanged."""
     evaluations: list[Evaluation] = []
     application = Application(consumer=Pipeline([present]))
     pipeline = Pipeline([present], [application.telemetry.hold, evaluations.append])  # type: ignore[list-item]
@@ -111,7 +110,6 @@ def test_a_span_around_a_workflow_has_its_texts(application: Application) -> Non
 
 
 def test_a_request_that_is_sampled_out_says_so() -> None:
-    """Without being chosen the root leaves unscored, marked with its probability."""
     pipeline = Pipeline([present], sampler=sampling.ratio(0.0))
     application = Application(consumer=pipeline)
     application.span("rag", OI, CHAIN)
@@ -124,7 +122,6 @@ def test_a_request_that_is_sampled_out_says_so() -> None:
 
 
 def test_what_is_no_request_leaves_unchanged(application: Application) -> None:
-    """A parser and a retriever that are called by themselves are not counted, and their spans are as they were."""
     application.span("StrOutputParser", OI, CHAIN)
     application.span("retriever", OI, RETRIEVAL)
     assert (application.traces, application.named("StrOutputParser").attributes) == ([], CHAIN)
@@ -173,7 +170,6 @@ def test_a_root_that_ends_before_its_children() -> None:
 
 
 def test_a_child_without_an_end_is_not_waited_for_for_ever() -> None:
-    """A request whose child never ends is handed on after a while."""
     application = Application(limits=CollectorLimits(settle=0.01, patience=0.05))
     root = application.start("rag", OI, attributes=CHAIN)
     application.start("model", OI, root, attributes=CALL)
@@ -182,7 +178,6 @@ def test_a_child_without_an_end_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_request_without_an_end_is_given_up(application: Application) -> None:
-    """A root whose end was lost is a request that expired, at the latest when ragtrace closes."""
     root = application.start("rag", OI, attributes=CHAIN)
     application.span("model", OI, CALL, root)
     application.source.close(5)
@@ -199,7 +194,6 @@ def test_a_request_inside_one_that_never_ended(application: Application) -> None
 
 
 def test_traces_that_the_sampler_drops_cost_nothing() -> None:
-    """Below a parent that is not recorded there is neither a span nor a request."""
     application = Application(sampler=ParentBased(ALWAYS_OFF))
     root = application.start("rag", OI, attributes=CHAIN)
     assert not root.is_recording()
@@ -209,7 +203,6 @@ def test_traces_that_the_sampler_drops_cost_nothing() -> None:
 
 
 def test_other_traces_are_ignored(application: Application) -> None:
-    """HTTP and database spans are passed on at once, and nothing of them is kept."""
     for _ in range(100):
         server = application.start("GET /health", "web", kind=SpanKind.SERVER)
         application.span("SELECT", "db", {"db.system": "x"}, server, kind=SpanKind.CLIENT)
@@ -228,7 +221,6 @@ def test_other_traces_are_ignored(application: Application) -> None:
     ],
 )
 def test_open_traces_are_bounded(limits: CollectorLimits, reason: str) -> None:
-    """Of a thousand traces that do not end the oldest are given up, and counted."""
     application = Application(limits=limits)
     roots = []
     for _ in range(1_000):
@@ -255,7 +247,6 @@ def test_one_trace_is_bounded_too() -> None:
 
 
 def test_thousands_at_once(application: Application) -> None:
-    """Of 2,000 requests that are open at the same time each is counted once."""
     roots = [application.start(f"rag {n}", OI, attributes=CHAIN) for n in range(2_000)]
     for root in roots:
         application.span("model", OI, CALL, root)
@@ -326,7 +317,6 @@ def test_a_span_that_ends_twice_counts_once(application: Application) -> None:
 
 
 def test_nothing_raises_in_the_applications_thread(application: Application) -> None:
-    """Spans of any shape pass: a broken one is counted and leaves unscored."""
     source = application.source
     source.on_start(object())  # type: ignore[arg-type]
     source.on_end(object())  # type: ignore[arg-type]
@@ -342,7 +332,6 @@ def test_nothing_raises_in_the_applications_thread(application: Application) -> 
 
 
 def test_a_source_that_is_closed_leaves_the_provider_as_it_was(application: Application) -> None:
-    """After `close` spans pass as before, and nothing is counted."""
     application.source.close()
     application.span("rag", OI, CHAIN)
     assert (application.named("rag").attributes, application.consumer.traces) == (CHAIN, [])

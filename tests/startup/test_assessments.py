@@ -47,7 +47,6 @@ def read_spans(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_score_before_the_evaluation_leaves_with_it(start: Start, tmp_path: Path) -> None:
-    """A score that comes while its request runs or waits is on the root span, in the same evaluation."""
     capture = Capture()
     start(spans_file=str(tmp_path / "spans.jsonl"), evaluators=[slow], sinks=[capture])
     with ragtrace.request("How long?") as request:
@@ -94,7 +93,6 @@ def _scrape(runtime: ragtrace.Runtime) -> str:
 
 
 def test_a_request_that_is_not_sampled_can_be_scored(start: Start) -> None:
-    """A score of a request that is not evaluated leaves alone, with the request's span."""
     capture = Capture()
     start(sample=0.0, sinks=[capture])
     trace_id = ask()
@@ -132,7 +130,6 @@ def test_a_score_of_another_process_is_delivered_at_the_end(start: Start) -> Non
 
 
 def test_scores_that_are_none(start: Start) -> None:
-    """An invalid trace id, name or value is refused, and raises nothing."""
     start()
     for trace_id in ("nonsense", "", "0" * 32, None, 2**200):
         assert ragtrace.score(trace_id, "rating", 1) is False  # type: ignore[arg-type]
@@ -143,7 +140,6 @@ def test_scores_that_are_none(start: Start) -> None:
 
 
 def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> None:
-    """A score and a category of feedback are stored, and counted under bounded labels."""
     runtime = start(store=f"sqlite:///{tmp_path / 'logs.db'}", prometheus_port=0)
     trace_id = ask()
     assert ragtrace.flush(60)
@@ -160,7 +156,6 @@ def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> N
 
 
 def test_feedback_that_is_none(start: Start) -> None:
-    """Without a valid trace id, or without anything said, feedback is False."""
     assert ragtrace.feedback("1" * 32, thumbs=1) is False
     start(prometheus_port=0)
     assert ragtrace.feedback("nonsense") is False

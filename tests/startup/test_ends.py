@@ -48,13 +48,11 @@ def blocked() -> tuple[Evaluator, threading.Event]:
 
 
 def test_without_init_there_is_nothing_to_wait_for() -> None:
-    """Before `init`, flush and shutdown say that everything has arrived."""
     assert ragtrace.flush(0.1)
     assert ragtrace.shutdown(0.1)
 
 
 def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After flush the scores are on the exported root, although no batch was full."""
     monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, wait=30.0))
     start(spans_file=str(tmp_path / "spans.jsonl"))
     ask()
@@ -67,7 +65,6 @@ def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path, mon
 def test_flush_says_that_spans_did_not_arrive(
     start: Start, monkeypatch: pytest.MonkeyPatch, file: str | None, endpoint: str | None
 ) -> None:
-    """Spans that neither an endpoint nor the disk takes make flush False, also where both are set."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     runtime = start(spans_file=file, otlp_endpoint=endpoint)
     ask()
@@ -93,7 +90,6 @@ def test_a_file_of_spans_outlives_half_a_line_and_its_rotation(start: Start, tmp
 
 
 def test_flush_says_once_that_a_queue_was_full(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests for which the queue had no room make the next flush False, and not the one after it."""
     slow, release = blocked()
     monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, batch=1))
     runtime = start(evaluators=[slow], queue_items=1)
@@ -123,8 +119,6 @@ def test_flush_says_that_the_evaluating_process_was_stopped(start: Start) -> Non
 
 
 def test_flush_says_that_a_sink_failed(start: Start) -> None:
-    """A sink that raises did not take the evaluation: flush is False."""
-
     def broken(evaluation: Evaluation) -> None:
         raise OSError("for the test")
 
@@ -134,7 +128,6 @@ def test_flush_says_that_a_sink_failed(start: Start) -> None:
 
 
 def test_flush_waits_for_a_store_that_is_locked(start: Start, tmp_path: Path) -> None:
-    """While the database takes nothing flush is False; when it does again, what waited is stored and flush is True."""
     runtime = start(store=str(tmp_path / "chatlogs.db"))
     with sqlite3.connect(tmp_path / "chatlogs.db", isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -147,7 +140,6 @@ def test_flush_waits_for_a_store_that_is_locked(start: Start, tmp_path: Path) ->
 
 
 def test_flush_says_that_the_store_lost_a_row(start: Start, tmp_path: Path) -> None:
-    """A row that neither the database nor the spill file takes makes flush False."""
     runtime = start(store=str(tmp_path / "chatlogs.db"))
     (tmp_path / "chatlogs.db").unlink()
     (tmp_path / "chatlogs.db").mkdir()
@@ -159,7 +151,6 @@ def test_flush_says_that_the_store_lost_a_row(start: Start, tmp_path: Path) -> N
 
 
 def test_shutdown_twice_and_init_again(start: Start) -> None:
-    """The second shutdown does nothing; after a later init requests are evaluated as before."""
     first = start()
     ask()
     assert ragtrace.shutdown()
@@ -196,7 +187,6 @@ def test_init_with_the_same_settings_changes_nothing(start: Start, monkeypatch: 
 
 
 def test_shutdown_says_what_it_left_behind(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request whose evaluation is under way when the time is over is dropped, counted, and shutdown is False."""
     slow, release = blocked()
     monkeypatch.setattr(live_init, "Limits", partial(live_init.Limits, batch=1))
     runtime = start(evaluators=[slow, quick])
@@ -210,7 +200,6 @@ def test_shutdown_says_what_it_left_behind(start: Start, monkeypatch: pytest.Mon
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_shutdown_in_a_forked_child_leaves_the_parent_alone(start: Start, tmp_path: Path) -> None:
-    """A forked child that shuts down sends its own requests; the parent goes on."""
     spans = tmp_path / "spans.jsonl"
     runtime = start(spans_file=str(spans))
     ask("parent")

@@ -23,7 +23,6 @@ def sanitizer(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Sanitizer:
 
 
 def test_off_changes_nothing_and_pii_masks_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts and ids alike."""
     masked = ("Anna Berg ([email], [number]) asked.", "[email]")
     for mode, expected in (("", (TEXT, ADDRESS)), ("off", (TEXT, ADDRESS)), ("pii", masked)):
         own = sanitizer(monkeypatch, redact=mode)
@@ -80,7 +79,6 @@ def test_names_are_masked_by_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_metadata_only_exports_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither content nor explanations, whatever their settings say."""
     settings, own = redact_texts(load({"redact": "metadata_only", "capture_content": "true", "explanations": True}))
     assert (settings.capture_content, settings.explanations) == ("false", False)
     assert own.text("tag of anna@example.org") == "tag of [email]"
@@ -91,7 +89,6 @@ def shout(text: str) -> str:
 
 
 def test_a_function_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By name, or given to `init`."""
     assert sanitizer(monkeypatch, redact=f"{__name__}:shout").text("a") == "A"
     assert redact_texts(load(), shout)[1].text("a") == "A"
 
@@ -109,7 +106,6 @@ def test_a_function_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_mode_is_an_error_at_start(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
 ) -> None:
-    """It says what to give, and never shows a key."""
     monkeypatch.setenv("SHORT_KEY", "geheim")
     with pytest.raises(SettingError, match=message) as error:
         redact_texts(load(options))

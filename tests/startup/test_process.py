@@ -102,7 +102,6 @@ def test_a_short_program_ends_with_scores(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_wait_for_scores(tmp_path: Path) -> None:
-    """A program that waits for scores at its end says so; a Ctrl-C ends the wait, and what is there is sent."""
     script, file = tmp_path / "app.py", tmp_path / "spans.jsonl"
     script.write_text(PRELUDE + "init(hangs, exit_seconds=300)\nchain.invoke('q')\n")
     with subprocess.Popen([sys.executable, str(script), str(file)], stderr=subprocess.PIPE, text=True) as process:
@@ -135,7 +134,6 @@ def test_a_ctrl_c_that_does_not_wake_the_main_thread_is_seen(tmp_path: Path) -> 
 
 
 def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
-    """A check that hangs for a minute costs the exit its deadline, no more; the spans leave unscored."""
     done, spans = run(tmp_path, "init(hangs, exit_seconds=0.2)\nfor i in range(3): chain.invoke('q')", timeout=40)
     assert done.returncode == 0, done.stderr
     assert len(roots(spans)) == 3
@@ -215,7 +213,6 @@ def test_sigterm_while_ragtrace_closes_loses_nothing(begin: str, tmp_path: Path)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_prefork_servers(tmp_path: Path) -> None:
-    """Worker processes forked after init evaluate and export their own requests; the parent's leave once."""
     body = """
     runtime = init(quick)
     chain.invoke('parent')
@@ -390,7 +387,6 @@ def test_recycled_processes_of_celery_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    """`import ragtrace` loads no framework, no SDK, no exporter and nothing heavy."""
     heavy = {
         "langchain_core", "llama_index", "llama_index_instrumentation", "opentelemetry.sdk", "prometheus_client",
         "numpy", "onnxruntime", "tokenizers", "litellm", "sentence_transformers", "torch", "rich", "phonenumbers",
@@ -422,7 +418,6 @@ print([s.name for s in exporter.get_finished_spans()])
 
 
 def test_instrumenting_before_the_framework_is_imported() -> None:
-    """An instrumentor that runs first waits for the framework to be imported, and then records."""
     done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, check=False)
     assert done.stdout.strip().endswith("['chat FakeListChatModel', 'text_completion MockLLM']"), done.stderr
 
@@ -438,7 +433,6 @@ MockLLM(max_tokens=2).complete("again")
 
 
 def test_opentelemetry_instrument(tmp_path: Path) -> None:
-    """`opentelemetry-instrument python app.py` traces and evaluates with no change in the application."""
     tool = Path(sys.executable).with_name("opentelemetry-instrument")
     app = tmp_path / "app.py"
     app.write_text(AUTOMATIC)

@@ -129,7 +129,6 @@ def test_a_recording_has_spans_traces_and_scores() -> None:
 
 
 def test_an_application_that_starts_ragtrace_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`init` within a recording starts nothing, and its evaluators score the requests."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     with record() as recording:
         runtime = ragtrace.init(evaluators=[good], prometheus_port=1, otlp_endpoint="http://127.0.0.1:9")
@@ -140,7 +139,6 @@ def test_an_application_that_starts_ragtrace_is_recorded(monkeypatch: pytest.Mon
 
 
 def test_a_ragtrace_that_runs_rests_during_a_recording() -> None:
-    """Its requests before and after are its own; those in between are the recording's."""
     capture = Capture()
     runtime = ragtrace.init(evaluators=[good], sinks=[capture], frameworks=("langchain",), sample_per_second=0)
     try:
@@ -156,7 +154,6 @@ def test_a_ragtrace_that_runs_rests_during_a_recording() -> None:
 
 
 async def test_requests_of_tasks_are_recorded() -> None:
-    """An asynchronous application is recorded as any other."""
     with record([good]) as recording:
         await chain.abatch(["a", "b", "c"])
     assert sorted(trace.query for trace in recording.traces) == ["a", "b", "c"]

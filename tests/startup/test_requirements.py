@@ -34,7 +34,6 @@ def absent(name: str, **settings: Any) -> list[str]:
 
 @pytest.mark.usefixtures("nothing_installed")
 def test_init_refuses_evaluators_without_their_models() -> None:
-    """With the names of the evaluators, the packages, and the command that installs the extra; nothing is started."""
     with pytest.raises(SettingError) as caught:
         ragtrace.init(evaluators=["faithfulness", "pii_leakage", "toxicity"], prometheus_port=-1)
     message = str(caught.value)
@@ -61,7 +60,6 @@ def test_named_models_have_their_own_packages(name: str, settings: dict[str, Any
 
 
 def test_what_is_installed_is_not_missing() -> None:
-    """Here the default suite has all that it needs."""
     assert not requirements.missing([plugins.load(name) for name in plugins.DEFAULT_SUITE], Settings())
 
 
@@ -106,7 +104,6 @@ def test_a_name_is_a_folder_or_one_of_the_hub(model: str, words: str) -> None:
 
 
 def test_init_refuses_a_model_that_is_not_there(tmp_path: Path) -> None:
-    """In one line, before anything starts."""
     pytest.importorskip("sentence_transformers")
     with pytest.raises(SettingError, match=r"^models.similarity names '.*', which has no config.json"):
         ragtrace.init(evaluators=["answer_relevance_cosine"], models={"similarity": str(tmp_path)}, prometheus_port=-1)

@@ -44,7 +44,6 @@ def test_init_says_what_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
 def test_scores_that_reach_nobody_are_a_warning(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an endpoint, a file, a store, metrics, a sink and a provider."""
     monkeypatch.setattr("ragtrace_otlp.provider.current_provider", lambda: None)
     ragtrace.init(evaluators=["no_answer"], frameworks=()).close(1)
     assert "scores reach nobody" in caplog.text

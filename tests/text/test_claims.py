@@ -97,7 +97,6 @@ def test_bytes_that_are_no_text_are_taken_for_something() -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "altered"])
 def test_damaged_weights_are_refused(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the file and what to do."""
     content = bytearray(speech_acts.WEIGHTS.read_bytes())
     path = tmp_path / "speech_acts.gz"
     if damage == "cut":

@@ -24,7 +24,6 @@ def _text(form: str, label: str, value: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_values_in_a_layout_are_found_and_masked(form: str) -> None:
-    """Each kind is found at its place, and no character of it is left by the mask."""
     for labels, find in ((PERSONAL, find_personal_data), (SECRETS, find_secrets)):
         for label, value in labels.items():
             text = f"Here you are.\n\n{_text(form, label, value)}\n\nAnything else?"
@@ -45,7 +44,6 @@ def test_a_layout_without_values_has_none(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "values"), rows(__file__, "a_value_is_reported_once_and_as_in_the_text"))
 def test_a_value_is_reported_once_and_as_in_the_text(text: str, values: list[str]) -> None:
-    """Whatever marks are in it and around it."""
     matches = find_personal_data(text) + find_secrets(text)
     assert [text[match.start : match.end] for match in matches] == values
 

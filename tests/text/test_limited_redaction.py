@@ -59,7 +59,6 @@ def test_a_function_that_is_late_three_times_is_left_alone() -> None:
 
 @pytest.mark.parametrize("function", [lambda text: 1 // 0 and text, sys.exit])
 def test_a_function_that_raises_lets_nothing_out(function: object) -> None:
-    """Whatever it raises, even what would end a thread: the text stays in, it is counted, the next one is tried."""
     sanitizer = Sanitizer(TimeLimited(function, 5.0))  # type: ignore[arg-type]
     assert [sanitizer.text("secret") for _ in range(5)] == ["[redaction failed]"] * 5
     assert sanitizer.failures.by_reason == {"timeout": 0, "error": 5}

@@ -21,21 +21,18 @@ def test_a_list_is_one_passage(text: str) -> None:
 
 
 def test_sentences_stay_apart() -> None:
-    """Prose, and prose beside a list, is cut into sentences."""
     assert pieces("The lid is blue. The filter is white.") == ["The lid is blue.", "The filter is white."]
     texts = ["The filter is white.", "You need:\n- a brush\n- warm water", "The lid is blue and needs no care at all."]
     assert pieces("{}\n{}\n\n{}".format(*texts)) == texts
 
 
 def test_a_long_list_is_cut() -> None:
-    """At most 400 characters are joined."""
     entries = pieces("\n".join(f"- entry {i} of the long list of spare parts" for i in range(40)))
     assert 1 < len(entries) < 40
     assert max(map(len, entries)) <= 400
 
 
 def test_only_code() -> None:
-    """A text that is only code is one passage. An empty text has no passage."""
     assert len(pieces("```python\nx = 3\n```")) == 1
     assert max(map(len, pieces("```\n" + "x = [1, 2];" * 200 + "\n```"))) <= 400
     assert pieces("") == []
@@ -58,5 +55,4 @@ def test_small_talk_asks_nothing(query: str) -> None:
     "query", ["", "Who won?", "wifi?", "and on Sundays?", "My screen stays black.", "X200", "How much is 7?", "退款"]
 )
 def test_a_subject_is_asked_about(query: str) -> None:
-    """One word that names a subject is enough."""
     assert not asks_nothing(query)

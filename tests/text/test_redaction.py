@@ -42,7 +42,6 @@ def test_places_move_with_their_text(pieces: list[str]) -> None:
 
 
 def test_a_sentence_is_found_again_between_masks() -> None:
-    """Its offsets lead to the same words."""
     text = "Write to jane@example.org. It is so. Or call +49 171 2345678."
     begin = text.index("It is so.")
     masked, moved = mask_pii_at(text, [begin, begin + 9, 12])

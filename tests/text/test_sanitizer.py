@@ -62,7 +62,6 @@ def test_what_a_name_says_is_a_secret_stays() -> None:
 
 
 def test_an_exception_is_redacted_with_its_causes() -> None:
-    """Message and stack trace of the whole chain pass through the door."""
     try:
         try:
             raise KeyError(SECRET)
@@ -77,7 +76,6 @@ def test_an_exception_is_redacted_with_its_causes() -> None:
 
 @pytest.mark.parametrize("value", ["a", 1, None, {"a": 1}, object(), "\ud800\0"])
 def test_a_redaction_that_fails_lets_nothing_out(value: object) -> None:
-    """An exception in the application's function replaces the text by a mark, and is not raised."""
     assert Sanitizer(lambda text: 1 // 0 and text).text(value) == "[redaction failed]"
 
 

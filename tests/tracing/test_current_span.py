@@ -130,7 +130,6 @@ WAYS: dict[str, Callable[[Runnable[Any, Any]], Any]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_langchain_http_calls_hang_below_the_component_that_makes_them(recorded: Recorded, web: Web, way: str) -> None:
-    """What a step, a retriever, a tool or a model asks of a server is below its span, and in its trace."""
     WAYS[way](make_chain(web))
     web.get("after")
     found = parents(recorded)
@@ -140,7 +139,6 @@ def test_langchain_http_calls_hang_below_the_component_that_makes_them(recorded:
 
 
 def test_langchain_consumer_of_a_stream_is_outside(recorded: Recorded, web: Web) -> None:
-    """Between two chunks the consumer's own calls, and another user's request, are not below the open stream."""
     chain = make_chain(web)
     stream = chain.stream("How long?")
     next(stream)
@@ -154,8 +152,6 @@ def test_langchain_consumer_of_a_stream_is_outside(recorded: Recorded, web: Web)
 
 
 def test_langchain_models_and_tools_alone(recorded: Recorded, web: Web) -> None:
-    """A component that is called outside a chain is the current span during its own call."""
-
     class Completing(FakeListLLM):
         def _call(self, *args: Any, **kwargs: Any) -> str:
             web.get("completion")
@@ -190,7 +186,6 @@ def test_langchain_modules_that_are_still_being_imported() -> None:
 
 
 def test_langgraph_nodes(recorded: Recorded, web: Web) -> None:
-    """A node of a graph has the graph's span."""
     graph: Any = StateGraph(dict)
     graph.add_node("plan", lambda state: {**state, "answer": web.get("node")})
     graph.add_edge(START, "plan")
@@ -203,7 +198,6 @@ def test_langgraph_nodes(recorded: Recorded, web: Web) -> None:
 
 
 def test_a_task_that_outlives_its_request_starts_requests_of_its_own(recorded: Recorded, web: Web) -> None:
-    """A task that was started inside a request does not put later requests into that request's trace."""
     chain = make_chain(web)
     later: list[asyncio.Task[Any]] = []
 
@@ -261,14 +255,12 @@ BELOW_ENGINE = {"retriever": "retrieval Fixed", "model": "text_completion Asking
     "ask", [lambda engine: engine.query("How long?"), lambda engine: asyncio.run(engine.aquery("How long?"))]
 )
 def test_llama_index_http_calls_hang_below_the_component(recorded: Recorded, web: Web, ask: Any) -> None:
-    """What a retriever or a model asks of a server is below its span."""
     ask(make_engine(web))
     web.get("after")
     assert parents(recorded) == {**BELOW_ENGINE, "after": None}
 
 
 def test_llama_index_streams(recorded: Recorded, web: Web) -> None:
-    """While a streamed answer is read, the request's span is current inside the stream, and not in its consumer."""
     response: Any = make_engine(web, streaming=True).query("How long?")
     web.get("before")
     for i, _ in enumerate(response.response_gen):
@@ -280,8 +272,6 @@ def test_llama_index_streams(recorded: Recorded, web: Web) -> None:
 
 
 def test_llama_index_tools_and_workflows(recorded: Recorded, web: Web) -> None:
-    """A tool has its own span, a step of a workflow that of the workflow; the caller of the workflow has none."""
-
     class Plan(Workflow):
         @step
         async def answer(self, event: StartEvent) -> StopEvent:
@@ -298,7 +288,6 @@ def test_llama_index_tools_and_workflows(recorded: Recorded, web: Web) -> None:
 
 
 def test_one_framework_inside_another_is_one_request(recorded: Recorded, web: Web) -> None:
-    """A query engine in a tool of a chain is below the tool, in one trace that counts once and has its documents."""
     engine = make_engine(web)
 
     @tool
@@ -339,8 +328,6 @@ def test_values_of_openinference_contexts_are_read(recorded: Recorded, web: Web)
 
 
 def test_suppressed_tracing_is_obeyed(recorded: Recorded, web: Web) -> None:
-    """Under OpenTelemetry's suppression nothing is recorded, around a request or around a part of one."""
-
     def quietly(question: str) -> str:
         token = otel_context.attach(otel_context.set_value(otel_context._SUPPRESS_INSTRUMENTATION_KEY, True))
         try:

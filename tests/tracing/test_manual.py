@@ -55,8 +55,6 @@ def with_frameworks(by_hand: Recorded, traced_langchain: Recorded) -> Iterator[R
 
 
 def test_a_request_that_is_interrupted_as_it_begins_is_not_around_the_next_ones(by_hand: Recorded) -> None:
-    """The Ctrl-C reaches the application, and the next request is one of its own."""
-
     class Interrupted:
         def __str__(self) -> str:
             raise KeyboardInterrupt
@@ -83,7 +81,6 @@ def chunks(text: str) -> list[Any]:
 
 
 def test_request_by_hand(by_hand: Recorded) -> None:
-    """A request by hand is one trace with question, documents, answer, model, tokens, session, user and metadata."""
     names: dict[str, Any] = {"session_id": "s1", "user_id": 7, "tags": ["beta"]}
     with ragtrace.request("How long?", metadata={"reference": "24 months"}, **names) as request:
         request.retrieved([{"content": "24 months.", "id": "w1", "score": 0.9, "metadata": {"page": 3}}])
@@ -99,8 +96,6 @@ def test_request_by_hand(by_hand: Recorded) -> None:
 
 
 def test_asynchronous_request_and_concurrent_ones(by_hand: Recorded) -> None:
-    """`async with` keeps concurrent requests apart."""
-
     @ragtrace.retriever
     async def search(query: str) -> list[str]:
         await asyncio.sleep(0)
@@ -136,7 +131,6 @@ DOCUMENTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("form", DOCUMENTS)
 def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
-    """Documents are read in every form that libraries have; what is none is left out."""
     with ragtrace.request("How long?") as request:
         request.retrieved(DOCUMENTS[form])
     assert [document.content for document in by_hand.traces[0].documents] == ["24 months."]
@@ -191,8 +185,6 @@ def test_a_tool_under_a_decorator_of_its_own_is_one_step(by_hand: Recorded) -> N
 
 
 def test_metadata_and_tags_that_cannot_be_read_cost_only_themselves(by_hand: Recorded) -> None:
-    """The request is recorded."""
-
     tags = (1 // zero for zero in [0])
     with ragtrace.request("q", metadata=ClosedMapping(a="b"), tags=tags) as request:
         request.answered("yes")
@@ -229,8 +221,6 @@ def test_chunks_of_one_id_and_of_a_search_that_was_left(by_hand: Recorded) -> No
 
 
 def test_components_below_a_request(by_hand: Recorded) -> None:
-    """Decorated functions and methods are spans below the request and current inside; what they return is unchanged."""
-
     class Store:
         @ragtrace.retriever
         def search(self, query: str, limit: int = 2) -> list[str]:
@@ -307,7 +297,6 @@ STREAMS = (plain_stream, returned_stream, asynchronous_stream, returned_asynchro
 @pytest.mark.parametrize("way", STREAMS)
 @pytest.mark.parametrize("pieces", [["For ", "24 ", "months."], chunks("For 24 months.")], ids=["texts", "client"])
 def test_streamed_answers(by_hand: Recorded, way: Callable[[list[Any]], Any], pieces: list[Any]) -> None:
-    """A stream's answer is what was yielded, with the time to its first piece, and a client's tokens and reason."""
     stream = way(pieces)
     assert (list(stream) if hasattr(stream, "__iter__") else asyncio.run(read(stream))) == pieces
     (trace,) = by_hand.traces
@@ -337,7 +326,6 @@ def leave_asynchronous(stream: Any) -> None:
     ("way", "end"), [(plain_stream, leave), (returned_stream, leave), (asynchronous_stream, leave_asynchronous)]
 )
 def test_streams_that_are_left(by_hand: Recorded, way: Callable[[list[Any]], Any], end: Callable[[Any], None]) -> None:
-    """A stream that is left keeps what was yielded, and is cancelled, no error; its consumer's code is outside."""
     end(way(["For ", "24 ", "months."]))
     arrived(by_hand, 1)
     (trace,) = by_hand.traces
@@ -345,8 +333,6 @@ def test_streams_that_are_left(by_hand: Recorded, way: Callable[[list[Any]], Any
 
 
 def test_generators_receive_what_is_sent_and_thrown(by_hand: Recorded) -> None:
-    """A decorated generator stays a generator: `send`, `throw` and its return value work."""
-
     @ragtrace.tool
     def echo() -> Any:
         try:
@@ -365,7 +351,6 @@ def test_generators_receive_what_is_sent_and_thrown(by_hand: Recorded) -> None:
 
 
 def test_errors_pass_through_and_mark_the_span(by_hand: Recorded) -> None:
-    """The application's errors are raised unchanged, and are on the span of each function and of the request."""
     error = LookupError("no index")
 
     def search(query: str) -> list[str]:
@@ -395,7 +380,6 @@ def make_engine(llm: Any = None, **options: Any) -> Any:
 
 
 def test_a_framework_inside_a_request_counts_once(with_frameworks: Recorded) -> None:
-    """Chains and engines inside a request by hand are below it: one trace, with their documents and their answer."""
     engine = make_engine()
     chain = RunnableLambda(str) | FakeListChatModel(responses=["For 24 months."])
     with ragtrace.request(session_id="s1"):
@@ -456,7 +440,6 @@ def test_requests_leave_nothing_to_the_garbage_collector(with_frameworks: Record
 
 
 def test_components_by_hand_inside_a_framework(with_frameworks: Recorded) -> None:
-    """A decorated retriever inside a chain is below the chain, and its documents are the request's."""
     search = ragtrace.retriever(name="search")(lambda query: ["24 months."])
     chain = RunnableLambda(lambda question: f"{question} {search(question)[0]}")
     rag = (chain | FakeListChatModel(responses=["For 24 months."])).with_config(run_name="rag")
@@ -489,7 +472,6 @@ class Unbound:
 
 
 def test_odd_values_never_raise(by_hand: Recorded) -> None:
-    """Whatever is given, nothing is raised, and the request is recorded."""
     search, ask = ragtrace.retriever(lambda *values: values[0]), ragtrace.generation(lambda messages: messages)
     for value in (None, 3, b"\xff", "\ud800", [[]], {"a": object()}, {1: 2}, (1, 2, 3), float("nan"), object):
         with ragtrace.request(value, session_id=value, user_id=value, tags=value, metadata=value) as request:  # type: ignore[arg-type]
@@ -520,7 +502,6 @@ def test_hostile_objects_never_raise(by_hand: Recorded, kind: type, caplog: pyte
 
 
 def test_without_init_everything_works_and_records_nothing() -> None:
-    """Without `init` the functions do their work, and nothing is recorded."""
     assert manual.active_recorder() is None
 
     @ragtrace.tool
@@ -632,8 +613,6 @@ def test_a_proxy_of_a_stream_can_be_read(by_hand: Recorded) -> None:
 
 
 def test_what_is_sent_to_a_stream_reaches_it(by_hand: Recorded) -> None:
-    """A generator that a function returns is read whichever way its pieces are asked for."""
-
     def pieces() -> Generator[str, str, None]:
         heard = yield "two "
         try:
@@ -674,7 +653,6 @@ def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:
 
 
 def test_a_result_is_returned_where_no_thread_can_be_started(by_hand: Recorded) -> None:
-    """At the system's limit of threads a stream is still passed through."""
     reaper.reset()
 
     with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
@@ -719,7 +697,6 @@ def test_a_value_that_cannot_be_written_costs_neither_its_span_nor_the_request(
 
 
 def test_ids_are_redacted_before_they_are_cut(recorded: Recorded) -> None:
-    """No half of an address is left at the cut."""
     capture = ContentPolicy(spans=True, sanitizer=Sanitizer(mask_pii))
     manual.set_recorder(Recorder(recorded.provider, capture=capture, consumer=recorded.consumer))
     mail = " ada.lovelace@mathematics.example.org"

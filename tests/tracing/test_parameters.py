@@ -31,7 +31,6 @@ def test_settings_of_all_providers(provider: str) -> None:
 
 
 def test_the_calls_settings_come_first() -> None:
-    """A setting of this call counts before the model's own."""
     attributes, extra = request_attributes(({"temperature": 0.9}, {"temperature": 0.1, "seed": 1}), "m")
     assert (attributes["gen_ai.request.temperature"], attributes["gen_ai.request.seed"]) == (0.9, 1)
     assert extra["llm.invocation_parameters"] == {"model": "m", "temperature": 0.9, "seed": 1}
@@ -49,21 +48,17 @@ TOOLS: dict[str, Any] = table(__file__, "tools")
 
 @pytest.mark.parametrize("vendor", TOOLS)
 def test_tool_definitions(vendor: str) -> None:
-    """A tool has its name, its description and the schema of its arguments, in every vendor's form."""
     (tool,) = tool_definitions([TOOLS[vendor], 3, {}])
     assert (tool.name, tool.description, tool.type) == ("look", "Looks.", "function")
     assert tool.parameters == {"type": "object", "properties": {"at": {"type": "string"}}}
 
 
 def test_a_tool_that_cannot_be_read_hides_no_other() -> None:
-    """A mapping of the application's own that raises costs only its own definition."""
-
     (tool,) = tool_definitions([ClosedMapping(name="odd"), {"name": "look", "input_schema": {}}])
     assert tool.name == "look"
 
 
 def test_tools_of_the_provider() -> None:
-    """A tool that the provider runs itself has its own type."""
     search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
     tools = [(tool.name, tool.type) for tool in tool_definitions([search, {"type": "code_interpreter"}])]
     assert tools == [("web_search", "web_search_20250305"), ("code_interpreter", "code_interpreter")]

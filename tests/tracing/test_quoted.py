@@ -15,6 +15,5 @@ ORDINARY = "The pump is covered for 24 months. “Really?” Yes, and in Köln i
 @given(st.text(), st.lists(st.sampled_from(['"', "\\", "\n", "\r", "\t", "\0", "\x1f", "\b", "\x7f", "”", "\ud800"])))
 @example("", ['"', "\\", "\n", '\\"'])
 def test_a_text_as_a_json_string(text: str, special: list[str]) -> None:
-    """A text of any length and with any letters is what `json` writes, whether it has much or little to escape."""
     for whole in (text, "".join(special), ORDINARY * 20 + text + "".join(special), (text + "".join(special)) * 40):
         assert quoted(whole) == json.dumps(whole, ensure_ascii=False)

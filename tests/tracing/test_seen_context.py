@@ -65,7 +65,6 @@ def test_a_long_step_is_cut_before_a_secret(by_hand: Recorded, secret: str) -> N
     ],
 )
 def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: Any) -> None:
-    """Claims fail; what claims nothing does not."""
     with ragtrace.request("What comes with the pump?") as request:
         if retrieved:
             request.retrieved([])
@@ -99,7 +98,6 @@ def test_a_prompt_that_holds_the_context(
 
 
 def test_an_inner_graph_that_waits_does_not_make_its_caller_wait(recorded: Recorded) -> None:
-    """The caller has answered."""
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.types import interrupt

@@ -69,5 +69,4 @@ def test_redaction_is_no_work_of_the_request() -> None:
 
 
 def test_a_span_that_does_not_record_takes_nothing() -> None:
-    """A span of another kind is left to its own method."""
     defer_attributes(NonRecordingSpan(SpanContext(1, 2, is_remote=False)), lambda: PLAIN)

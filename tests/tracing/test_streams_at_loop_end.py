@@ -55,7 +55,6 @@ for trace in recording.traces:
 @pytest.mark.process
 @pytest.mark.parametrize("application", [BY_HAND, LANGCHAIN], ids=["by hand", "LangChain"])
 def test_streams_at_the_end_of_the_loop(application: str) -> None:
-    """Streams that the end of the loop closes are cancelled requests, and the loop reports no error of ours."""
     program = MAIN.format(application=application)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert (done.stderr, done.stdout.splitlines()) == ("", ["For True None"] * 8)

@@ -98,7 +98,6 @@ class TestBroker:
         assert publisher.fetch(10, 2.5) == []
 
     def test_a_killed_worker_loses_nothing(self, broker: Broker, stream: str, publisher: Transport) -> None:
-        """One of two workers is killed: each trace has one score, and no message is a dead letter."""
         _publish(publisher, messages(1, 200))
         log = broker.folder / "workers"
         with http_server() as (endpoint, received):
@@ -160,7 +159,6 @@ class TestBroker:
     def test_unreadable_messages_are_dead_letters(
         self, broker: Broker, stream: str, publisher: Transport, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Bad messages are dead letters with reasons; others are evaluated, even with a clock a century ahead."""
         monkeypatch.setattr(message_source, "BODY_BYTES", 4_000)
         good = message(1)
         late = good.payload.replace((1_700_000_000_000_000_011).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
@@ -204,7 +202,6 @@ class TestBroker:
             assert worker.counts.errors == 0
 
     def test_a_slow_evaluation_is_not_repeated(self, broker: Broker, stream: str, publisher: Transport) -> None:
-        """An evaluation that takes longer than `visibility_seconds` is done once, although another worker waits."""
         started: list[Trace] = []
 
         def slow(trace: Trace) -> float:
@@ -219,7 +216,6 @@ class TestBroker:
         assert len(started) == 1
 
     def test_each_group_evaluates_each_message_once(self, broker: Broker, stream: str, publisher: Transport) -> None:
-        """Each group of workers evaluates each message once, also one that is published twice, and acknowledges it."""
         _publish(publisher, messages(1, 20))
         _publish(publisher, messages(1, 20))
         with http_server() as (endpoint, received):
@@ -230,8 +226,6 @@ class TestBroker:
                     assert len(worker.evaluated) == 20
 
     def test_workers_join_and_leave_under_load(self, broker: Broker, stream: str, publisher: Transport) -> None:
-        """While messages are published, three workers come one after the other and go: each trace is scored."""
-
         def publish() -> None:
             for start in range(1, 300, 10):
                 _publish(publisher, messages(start, start + 9))

@@ -145,7 +145,6 @@ def test_a_second_group_sends_its_scores_alone(broker: Broker) -> None:
 
 @pytest.mark.parametrize(("kind", "options"), [(NATS, "?max_bytes=40000"), (REDIS, "?max_length=20")])
 def test_a_full_stream_refuses_publishers(kind: str, options: str, tmp_path: Path) -> None:
-    """A stream that is full refuses further messages and loses none of those that it has."""
     stream = stream_name()
     with Broker(kind, tmp_path) as broker, closing(broker.transport(stream, options)) as publisher:
         results = publisher.publish(messages(1, 100))
@@ -157,7 +156,6 @@ def test_a_full_stream_refuses_publishers(kind: str, options: str, tmp_path: Pat
 
 
 def test_doctor_shows_dead_letters(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ragtrace doctor` says whether the broker answers, and why messages of the stream are dead letters."""
     stream = stream_name()
     monkeypatch.setenv("RAGTRACE_TRANSPORT", broker.url(stream))
     assert _broker_finding().state == "ok"
@@ -177,7 +175,6 @@ def _broker_finding() -> Finding:
 
 @pytest.mark.parametrize("kind", [NATS, REDIS])
 def test_a_stream_that_is_deleted_is_made_again(kind: str, tmp_path: Path) -> None:
-    """A stream that is deleted under a worker and a publisher is made again: what is published then is evaluated."""
     stream = stream_name()
     with (
         Broker(kind, tmp_path) as broker,
@@ -231,7 +228,6 @@ def test_a_password_that_changes_holds_nothing_up(
 
 
 def test_a_wrong_address_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong addresses, and two brokers for one worker, are refused with what to write instead."""
     for source, words in (
         ("amqp://localhost", "nats://localhost:4222/ragtrace"),
         ("nats://[::1/stream", "no address of a server"),

@@ -52,8 +52,6 @@ def search_call(query: str) -> Reply:
 def test_an_agent_with_a_retrieval_tool(
     is_streamed: bool, store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
 ) -> None:
-    """The documents in the artifacts of two calls of a tool are the request's documents, each once."""
-
     @tool(response_format="content_and_artifact")
     def retrieve_context(query: str) -> tuple[str, list[Document]]:
         """Retrieve information to help answer a query."""
@@ -78,8 +76,6 @@ def test_an_agent_with_a_retrieval_tool(
 def test_a_middleware_that_returns_its_documents(
     store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
 ) -> None:
-    """Documents that a middleware puts into the state are the request's documents."""
-
     class State(AgentState[Any]):
         context: list[Document]
 

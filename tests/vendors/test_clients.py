@@ -89,7 +89,6 @@ def parts(span: ReadableSpan, side: str) -> list[Any]:
 def test_an_answer_is_whole_in_every_way_of_asking(  # noqa: PLR0917 fixtures
     way: str, case: Case, client: Client, recorded: Recorded, vendors: Vendors, loop: asyncio.AbstractEventLoop
 ) -> None:
-    """Text, model, provider, id, finish reason and tokens are the vendor's, streamed or not, async or not."""
     vendors.answers(Reply(ANSWER, usage=Usage(cache_read=8)))
     assert ask(way, client, loop) == ANSWER
     span = only(recorded)
@@ -117,7 +116,6 @@ def test_an_answer_is_whole_in_every_way_of_asking(  # noqa: PLR0917 fixtures
 def test_a_tool_call_keeps_its_id_and_arguments(
     tool: str, case: Case, client: Client, recorded: Recorded, vendors: Vendors
 ) -> None:
-    """The call of a tool has name, arguments as an object, and the vendor's id where it gives one."""
     vendors.answers(Reply(calls=(SEARCH,)))
     client.call_tool(QUESTION, is_streamed=tool == "stream_tool")
     span = only(recorded)
@@ -130,7 +128,6 @@ def test_a_tool_call_keeps_its_id_and_arguments(
 
 
 def test_a_tool_result_answers_its_call(client: Client, recorded: Recorded, vendors: Vendors) -> None:
-    """The messages of the next call name the tool call and, with the same id, its result."""
     vendors.answers(Reply(ANSWER))
     client.after_tool(QUESTION)
     question, called, result = messages(only(recorded), "input")
@@ -143,7 +140,6 @@ def test_a_tool_result_answers_its_call(client: Client, recorded: Recorded, vend
 
 @of([(case, kind) for case in CASES for kind in case.images], "kind")
 def test_an_image_is_a_part_of_its_message(kind: str, client: Client, recorded: Recorded, vendors: Vendors) -> None:
-    """An image is a part of its own beside the text: its address, or its content."""
     vendors.answers(Reply(ANSWER))
     is_inline = kind == "inline"
     client.show(QUESTION, is_inline)
@@ -156,7 +152,6 @@ def test_an_image_is_a_part_of_its_message(kind: str, client: Client, recorded: 
 
 @of([(case, way) for case in CASES if case.reasons for way in ("ask", "stream")], "way")
 def test_reasoning_is_a_part_and_not_the_answer(way: str, client: Client, recorded: Recorded, vendors: Vendors) -> None:
-    """What a model thinks is a part of its message; the answer is only what it said."""
     vendors.answers(Reply(ANSWER, reasoning="The manual says so."))
     getattr(client, way)(QUESTION)
     span = only(recorded)
@@ -210,7 +205,6 @@ def test_an_answer_that_the_limit_cut_off_is_known_as_such(
 def test_an_error_of_the_vendor_is_on_the_span(
     status: int, case: Case, client: Client, recorded: Recorded, vendors: Vendors
 ) -> None:
-    """The span has the error and the question, and the request failed."""
     vendors.answers(Reply(status=status))
     with pytest.raises(Exception):  # noqa: B017, PT011 each client has its own
         client.ask(QUESTION)

@@ -28,7 +28,6 @@ ANSWER = Reply("For 24 months.", usage=Usage(40, 8, cache_read=16))
 
 
 def test_example_runs(vendors: Vendors, tmp_path: Path) -> None:
-    """The example answers from its own search, and leaves one scored request with documents and tokens."""
     vendors.answers(Reply("The warranty covers the pump for 24 months from delivery.", usage=Usage(40, 8)))
     patience = {"RAGTRACE_EXIT_SECONDS": "120"}  # a busy machine takes long to load the models
     environment = {**os.environ, **patience, "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{vendors.url}/v1"}
@@ -145,8 +144,6 @@ HELPERS = (stream_chat, stream_events, stream_messages, stream_chat_async, strea
 
 @pytest.mark.parametrize("ask", [*CALLS, *HELPERS])
 def test_replies_of_the_clients(by_hand: Recorded, vendors: Vendors, ask: Callable[[Clients], Any]) -> None:
-    """Each call and each helper gives the application what it gives without ragtrace; the request has answer, model,
-    tokens and finish reason, plain and streamed."""
     vendors.answers(ANSWER)
     assert ask(Clients(vendors.url)) == "For 24 months."
     (trace,), (span,) = by_hand.traces, by_hand.spans
@@ -179,7 +176,6 @@ def test_tool_calls_and_errors_of_the_client(by_hand: Recorded, vendors: Vendors
 
 
 def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> None:
-    """What was read before the application left is the answer, and the request is cancelled."""
     vendors.answers(ANSWER)
     streaming = Clients(vendors.url).anthropic.messages.stream
     with pytest.raises(KeyError), recorded_call(streaming, max_tokens=9) as stream:  # noqa: PT012 the application's
@@ -191,7 +187,6 @@ def test_a_helpers_stream_that_is_left(by_hand: Recorded, vendors: Vendors) -> N
 
 
 def test_a_helper_whose_request_fails(by_hand: Recorded, vendors: Vendors) -> None:
-    """The vendor's error reaches the application, and is the request's."""
     vendors.answers(Reply(status=500))
     streaming = Clients(vendors.url).openai.chat.completions.stream
     with pytest.raises(openai.InternalServerError), recorded_call(streaming):

@@ -102,7 +102,6 @@ def test_a_bad_body_is_refused(name: str, run: Running) -> None:
 
 
 def test_a_body_of_unknown_length_is_bounded(run: Running) -> None:
-    """A body that comes in chunks is refused once it is too long, before its end."""
     connection = http.client.HTTPConnection("127.0.0.1", run.worker.http_port or 0, timeout=60)
     connection.putrequest("POST", "/v1/traces")
     connection.putheader("Content-Type", PROTOBUF)
@@ -136,7 +135,6 @@ def test_a_bad_message_is_refused_over_grpc(body: bytes, compression: Any, code:
 
 
 def test_spans_without_valid_ids_are_left_out(run: Running) -> None:
-    """Ids of zero, and of another length, are a partial success: the other spans are taken."""
     message = request_of(77)
     for number, trace in ((0, 5), (5, 0), (6, 6)):
         last = span(scope(message), number, trace)
@@ -205,7 +203,6 @@ def test_odd_spans_are_passed_on(fill: Any, run: Running) -> None:
 
 
 def test_a_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Twenty bad requests of each kind are twenty in the count and one line in the log."""
     large = bytes(_LIMIT + 1)
     with caplog.at_level(logging.WARNING, "ragtrace.worker"), running() as run:
         for _ in range(20):
@@ -258,7 +255,6 @@ def test_a_sender_that_floods_leaves_room_for_others() -> None:
 
 
 def test_only_those_with_a_token_may_send(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With tokens, a request without one of them gets 401 or UNAUTHENTICATED before its body is read."""
     monkeypatch.setenv("SENDERS", "shop=0123456789abcdef\n# a comment\nother=fedcba9876543210")
     with running({"tokens": "SENDERS"}) as run:
         assert run.post(_GOOD)[0] == 401
@@ -296,13 +292,11 @@ def test_tls_on_both_ports(mutual: bool, tmp_path: Path) -> None:
 
 
 def test_a_worker_does_not_send_to_itself() -> None:
-    """An endpoint that is the worker's own address is an error at the start."""
     with pytest.raises(SettingError, match="would send to itself"):
         running({"http": "127.0.0.1:4399"}, behind="http://localhost:4399").__enter__()
 
 
 def test_what_the_endpoint_refuses_costs_no_other_trace() -> None:
-    """An endpoint that refuses everything: each span is counted as rejected, once."""
     with http_server({"traces": 400}) as (url, _), running(behind=url) as run:
         run.post(request_of(1, 2, 3).SerializeToString())
         stats = run.wait(lambda s: s.open == 0)

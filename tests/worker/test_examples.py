@@ -52,7 +52,6 @@ def test_a_collector_configuration_is_whole(name: str) -> None:
 
 
 def test_the_container_runs_the_worker_without_root() -> None:
-    """The Dockerfile's command is one that `ragtrace` understands, and its user is not root."""
     text = _read("Dockerfile")
     command = yaml.safe_load(re.search(r"^CMD (.*)$", text, re.MULTILINE)[1])  # type: ignore[index]
     options = _parser().parse_args(command)
@@ -63,7 +62,6 @@ def test_the_container_runs_the_worker_without_root() -> None:
 
 
 def test_the_compose_file_names_settings_that_exist() -> None:
-    """Each RAGTRACE_ variable of the compose file is a setting, and each command one of `ragtrace`."""
     for service in yaml.safe_load(_read("compose.yaml"))["services"].values():
         variables = {name: str(value) for name, value in service.get("environment", {}).items()}
         assert load(environ=variables) is not None

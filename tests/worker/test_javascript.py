@@ -24,7 +24,6 @@ pytestmark = [
 
 @pytest.mark.parametrize("protocol", ["grpc", "http/json", "http/protobuf"])
 def test_a_request_of_the_javascript_sdk_is_scored_and_sent_on(protocol: str) -> None:
-    """Over each protocol a request comes with all its facts, and leaves with its ids, events and scores."""
     with running() as run:
         port = run.worker.grpc_port if protocol == "grpc" else run.worker.http_port
         environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}

@@ -49,7 +49,6 @@ def of_kind(broker: str, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("broker", BROKERS)
 def test_manifests_are_valid(broker: str) -> None:
-    """Each object is valid under the strict schema of its kind in Kubernetes, or in KEDA."""
     validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     for each in rendered(FOLDER / broker):
         if each["apiVersion"].startswith("keda.sh"):

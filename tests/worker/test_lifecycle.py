@@ -28,7 +28,6 @@ def _get(url: str) -> tuple[int, str]:
 
 
 def test_health_readiness_and_metrics() -> None:
-    """`/healthz` and `/readyz` answer on the HTTP port, `/metrics` on its own; there each span is in one count."""
     with running({"quiet_seconds": 0.1}, prometheus_port=0) as run:
         base = run.url.removesuffix("/v1/traces")
         assert (_get(f"{base}/healthz")[0], _get(f"{base}/readyz")[0]) == (200, 200)
@@ -46,7 +45,6 @@ def test_health_readiness_and_metrics() -> None:
 
 
 def test_a_worker_without_http_has_its_health_beside_its_metrics() -> None:
-    """A worker that receives over gRPC alone answers `/healthz` and `/readyz` on the port of `/metrics`."""
     with running({"http": ""}, prometheus_port=0) as run:
         metrics = run.worker.runtime.metrics_url or ""
         base = metrics.removesuffix("/metrics")
@@ -78,7 +76,6 @@ def test_a_worker_whose_disk_is_full_is_not_ready(tmp_path: Path) -> None:
 
 
 def test_a_full_worker_is_not_ready() -> None:
-    """A worker without room says so, and is healthy all the same."""
     with running({"bytes": 1_000_000, "quiet_seconds": 600.0}) as run:
         base = run.url.removesuffix("/v1/traces")
         message = ExportTraceServiceRequest()

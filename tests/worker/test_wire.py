@@ -26,7 +26,6 @@ from tests.worker.running import ANSWER, QUESTION, is_balanced, post, request_of
 
 @pytest.mark.parametrize("kind", ["grpc", "http", "gzip"])
 def test_a_request_of_the_real_sdk_is_scored_and_sent_on(kind: str) -> None:
-    """The root alone arrives with scores, and with an event for each of them."""
     with running() as run:
         provider = TracerProvider(resource=Resource.create({"service.name": "shop"}))
         exporter: Any = HttpExporter(run.url, compression=Compression.Gzip if kind == "gzip" else None)
@@ -93,7 +92,6 @@ def _parts(request: Any) -> dict[bytes, tuple[bytes, bytes, bytes]]:
 
 @pytest.mark.parametrize("behind", ["http", "grpc"])
 def test_what_came_leaves_untouched(behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resources, scopes, links, events, states, schemas and unknown fields leave as they came; attributes are added."""
     before = _parts(_with_everything())
     if behind == "grpc":
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
@@ -142,7 +140,6 @@ def test_spans_late_twice_out_of_order_and_from_several_services_are_one_request
 
 
 def test_a_request_that_is_not_sampled_says_so() -> None:
-    """Each root has the probability with which it was chosen; one that was not chosen leaves without scores."""
     traces = [(1 << 56) * number + draw for number, draw in enumerate([0, (1 << 56) - 1] * 3, 1)]
     with running(sample=0.25) as run:
         message = ExportTraceServiceRequest()
@@ -195,7 +192,6 @@ def test_what_is_not_understood_is_passed_on_untouched(fill: Any) -> None:
 
 
 def test_sessions_of_two_services_are_apart() -> None:
-    """A turn gets the chunks of its session's earlier turns in its own service alone."""
     with running() as run:
         for trace, service, retrieves in ((1, "shop", True), (2, "bank", False), (3, "shop", False)):
             message = ExportTraceServiceRequest()
@@ -208,7 +204,6 @@ def test_sessions_of_two_services_are_apart() -> None:
 
 
 def test_other_signals_are_refused() -> None:
-    """Logs and metrics get 404 over HTTP and UNIMPLEMENTED over gRPC; they are counted."""
     with running() as run:
         for name in ("logs", "metrics"):
             assert post(run.url.replace("traces", name), b"")[0] == 404

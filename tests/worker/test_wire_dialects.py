@@ -40,7 +40,6 @@ CASES = [(name, case) for name in golden_files() for case in golden_spans(name)]
 
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> None:
-    """Each case of each library's golden spans, sent over OTLP, gives the Traces that it gives in the process."""
     records = [record for record in golden_spans(name)[case] if record.ended]  # a span that never ends is never sent
     service = f"{name} {case}"  # what two libraries recorded of one framework is of different services
     expected = _by_root(traces_by_case(name)[case], service)
@@ -53,7 +52,6 @@ def test_the_wire_gives_the_same_traces(name: str, case: str, run: Running) -> N
 
 @pytest.mark.parametrize("case", VERCEL)
 def test_spans_of_the_vercel_ai_sdk_are_requests(case: str, run: Running) -> None:
-    """Each case that OpenTelemetry's SDK for JavaScript sent for Vercel's AI SDK is one request with its facts."""
     message = json_format.ParseDict(VERCEL[case], ExportTraceServiceRequest())
     seen_context._chunks.clear()  # each case is the session's first turn
     trace = run.evaluate(message)

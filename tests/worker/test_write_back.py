@@ -36,7 +36,6 @@ def _delivered(run: Running, count: int) -> None:
 
 @pytest.mark.parametrize("with_buffer", [False, True])
 def test_scores_reach_every_backend(with_buffer: bool, tmp_path: Path) -> None:
-    """Phoenix, MLflow and Langfuse have each request's score, of its trace and root span; `/metrics` counts it."""
     phoenix, mlflow, langfuse = PhoenixApi(), MlflowApi(), LangfuseApi()
     with serving(phoenix) as first, serving(mlflow) as second, serving(langfuse) as third:
         own = {"buffer": str(tmp_path / "buffer.db")} if with_buffer else {}
@@ -127,7 +126,6 @@ def test_scores_that_are_lost_leave_the_buffer(tmp_path: Path) -> None:
 
 
 def test_scores_for_a_backend_that_is_no_longer_set_leave_the_buffer(tmp_path: Path) -> None:
-    """Without the setting of a backend, what an earlier process left for it is forgotten."""
     buffer = DiskBuffer(tmp_path / "buffer.db")
     ScoreOutbox(buffer).deliver(_trace(buffer, 1, 2))
     buffer.close()
