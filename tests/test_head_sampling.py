@@ -52,8 +52,7 @@ def trace_of(record: SpanRecord) -> Trace:
 @pytest.mark.parametrize("head", [0.1, 0.4])
 @pytest.mark.parametrize("kind", ["th", "legacy"])
 def test_the_weights_add_up_to_all_requests(kind: str, head: float, p: float) -> None:
-    """The sum of 1/p is the number of all requests, within four standard errors: behind a consistent head sampler the
-    probability is the smaller rate, behind TraceIdRatioBased the product."""
+    """Behind a consistent head sampler the probability is the smaller rate, behind TraceIdRatioBased the product."""
     sampler = behind_head(ratio(p), 1.0 if kind == "th" else head)
     records = arriving(kind, head, REQUESTS)
     decisions = [sampler(trace_of(record)) for record in records]

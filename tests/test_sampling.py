@@ -79,8 +79,7 @@ def test_conditions_are_certain() -> None:
 
 @given(trace_ids, fractions, fractions)
 def test_unions_and_intersections_of_consistent_samplers(trace_id: int, one: float, other: float) -> None:
-    """By trace id the union of two ratios is the larger one in what it keeps and in its probability, and their
-    intersection the smaller one."""
+    """By trace id the union of two ratios is the larger one, and their intersection the smaller one."""
     trace = make_trace(trace_id=trace_id)
     union, both = (combine(ratio(one), ratio(other))(trace) for combine in (any_of, all_of))
     assert (union.keep, union.probability) == (ratio(max(one, other))(trace).keep, pytest.approx(max(one, other)))

@@ -40,7 +40,6 @@ class Application:
     metrics_port: int
 
     def get(self, path: str) -> str:
-        """The answer to a request."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=WAIT) as response:
             return str(response.read().decode())
 

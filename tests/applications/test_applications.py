@@ -49,7 +49,6 @@ def check(application: Application, received: Received, count: int) -> None:
 
 
 def events(text: str) -> str:
-    """The text of server-sent events."""
     return "".join(event.removeprefix("data: ") for event in text.split("\n\n"))
 
 
@@ -72,8 +71,7 @@ def test_servers(  # noqa: PLR0917 fixtures
     framework: str, command: tuple[str, ...], views: tuple[str, ...], count: int, tmp_path: Path,
     receiver: tuple[str, Received],
 ) -> None:  # fmt: skip
-    """Each answer of FastAPI, streamed as server-sent events, and of Django, in threads and on the event loop, under
-    ASGI and WSGI, is one request with its own question, documents, session and user, many at once."""
+    """Each answer, streamed or not, in threads or on the event loop, is one request with its own facts."""
     endpoint, received = receiver
     with running(tmp_path, endpoint, command, FRAMEWORK=framework) as application:
         application.wait(lambda: events(application.get(path(views[0], 0))) == expected(0).answer)

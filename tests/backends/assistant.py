@@ -102,7 +102,6 @@ def ask_llama_index(vendors: Vendors) -> None:
 
 
 def main() -> None:
-    """Ask everything once."""
     ragtrace.init(
         app=os.environ["APP"], otlp_endpoint=os.environ["RECEIVER"], evaluators=[names_its_years],
         capture_content=True, openinference=True, sample_per_second=0,

@@ -46,13 +46,11 @@ class Pages:
 
 @pytest.fixture(scope="session", params=BACKENDS)
 def name(request: pytest.FixtureRequest) -> str:
-    """A backend."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
 def server(name: str) -> Iterator[Server]:
-    """Its server with an empty database."""
     backend = BACKENDS[name]
     program = backend.program
     if program is None:

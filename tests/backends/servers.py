@@ -67,11 +67,9 @@ class Server:
     """End it and start it again, with its database and its address."""
 
     def get(self, path: str) -> Any:
-        """Return the decoded answer to `GET path`."""
         return self._ask(urllib.request.Request(self.url + path))
 
     def post(self, path: str, body: Any) -> Any:
-        """Return the decoded answer to `POST path`, with the body as JSON."""
         headers = {"Content-Type": "application/json"}
         return self._ask(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers))
 
@@ -86,7 +84,6 @@ class Server:
 
 @contextmanager
 def running(backend: Backend, program: Path) -> Iterator[Server]:
-    """Start a server with an empty database, and end it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         port = free_port()
         values = {"port": str(port), "other_port": str(free_port()), "folder": folder}

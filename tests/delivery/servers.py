@@ -19,8 +19,6 @@ RESET = -1
 
 @dataclass(frozen=True)
 class Asked:
-    """A request."""
-
     method: str
     path: str
     params: dict[str, list[str]]

@@ -16,7 +16,6 @@ from tests.delivery.servers import serving
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def half(trace: Trace) -> float:
-    """Always 0.25."""
     return 0.25
 
 

@@ -73,8 +73,7 @@ def test_scores_follow_their_configs() -> None:
 
 
 def test_part_of_a_batch_fails() -> None:
-    """Of an answer 207, what was busy is sent again; what was refused or fails each time is lost, counted; the rest was
-    taken."""
+    """Of an answer 207, what was busy is sent again; what was refused or fails each time is lost, counted."""
     api = LangfuseApi()
     api.errors = {"busy": [429], "broken": [500, 500], "refused": [400], "foreign": [401], "bad": [500] * 99}
     with serving(api) as server, delivering(server) as delivery:

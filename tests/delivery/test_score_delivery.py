@@ -30,7 +30,6 @@ QUICK = DeliveryLimits(wait=0.01, pauses=(0.01, 0.1))
 
 
 def annotation(number: int, **changes: Any) -> Annotation:
-    """The score of a request with this number."""
     one = Annotation(f"{number:032x}", f"{number:016x}", "faithfulness", "3", "CODE", 0.5, "pass")
     return replace(one, **changes)
 

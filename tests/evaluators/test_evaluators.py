@@ -28,13 +28,11 @@ from tests.row_files import rows
 
 
 def score(name: str, settings: Settings | None = None, **fields: Any) -> Score:
-    """The only score that an evaluator gives a trace."""
     ((found,),) = run(plugins.load(name, settings), [make_trace(**fields)])
     return found
 
 
 def value(name: str, **fields: Any) -> float:
-    """The value of this score, which must be there."""
     found = score(name, **fields).value
     assert found is not None
     return found

@@ -37,7 +37,6 @@ def test_two_evaluators_of_one_name_have_settings_of_their_own(judge: ScriptedJu
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def band(trace: Trace, *, settings: Settings) -> Score:
-    """The value of a setting."""
     return Score("band", settings.judge_budget_hour, explanation=settings.model("likelihood"))
 
 

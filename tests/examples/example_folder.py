@@ -21,7 +21,6 @@ VERDICT = "gen_ai.evaluation.{}.label"
 
 
 def copy_example(name: str, folder: Path) -> Path:
-    """Copies `examples/NAME` into a folder, and returns the copy."""
     return Path(shutil.copytree(EXAMPLES / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")))
 
 
@@ -51,7 +50,6 @@ def scored_spans(received: Received, evaluator: str) -> dict[str, dict[str, Any]
 
 
 def stored_request(store: Path, trace_id: str) -> StoredTrace:
-    """Returns the request of the store with this trace id."""
     with closing(open_store(str(store), create=False)) as opened:
         stored = opened.get(trace_id)
     assert stored is not None

@@ -37,8 +37,7 @@ def shape(text: str) -> str:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.timeout(300)
 def test_the_notebook_runs_and_shows_what_it_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each cell runs and prints what the saved notebook shows, apart from numbers; after the calibration some of the
-    answers that were missed are flagged, also on requests that the calibration did not see."""
+    """Apart from numbers; after the calibration some of the answers that were missed are flagged."""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"])
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     saved = printed(notebook)

@@ -40,8 +40,6 @@ DOCUMENTS = [
 
 
 class Fixed(BaseRetriever):
-    """A retriever that always finds the same."""
-
     documents: list[Any] = DOCUMENTS
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
@@ -49,8 +47,6 @@ class Fixed(BaseRetriever):
 
 
 class Waiting(FakeListChatModel):
-    """A model that takes longer than anybody waits."""
-
     async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
         await asyncio.sleep(30)
 
@@ -60,7 +56,6 @@ def join(found: list[Document]) -> str:
 
 
 def chain(retriever: Any = None, model: Any = None) -> Runnable[Any, Any]:
-    """Retriever, prompt, model, parser."""
     prompt = ChatPromptTemplate.from_messages([("system", "Answer."), ("human", "{context} {question}")])
     steps = (
         {"context": (retriever or Fixed()) | RunnableLambda(join), "question": RunnablePassthrough()}

@@ -76,7 +76,6 @@ def traced(framework: str, library: str) -> tuple[Any, Counted, dict[str, Any]]:
 
 
 def watch(run: Callable[[dict[str, Any]], object], framework: str, library: str, ambient: bool) -> Counted:
-    """Run one case under one library."""
     provider, counted, config = traced(framework, library)
     if ambient:
         with provider.get_tracer("web").start_as_current_span(AMBIENT):

@@ -156,8 +156,7 @@ def asking_graph(question: Any) -> Any:
     [("Send it?", "Send it?"), ({"question": "Send it?"}, '{"question": "Send it?"}'), (None, ""), ("", "")],
 )
 def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, question: Any, text: str) -> None:
-    """What a graph asks a person is no answer: that request waits, and nothing of it is evaluated. The one that goes on
-    has its question; the second root has a link to the first, whose span says what was asked; neither is an error."""
+    """What a graph asks a person is no answer, and no error: that request waits; the second root has a link to it."""
     config["configurable"] = {"thread_id": f"thread-{question!r}"}
     graph = asking_graph(question)
     graph.invoke({"question": "Write to Ada."}, config)

@@ -134,8 +134,7 @@ class Named(FakeListChatModel):
 
 
 def test_what_a_request_took(recorded: Recorded, config: Any) -> None:
-    """What the model says of itself is on its span in both dialects; the trace has the stages, tokens, version,
-    reference, and the exported spans in the order of their starts, with times, parents, model and tokens."""
+    """What the model says of itself is on its span in both dialects, all else in the request's trace."""
     given = {**config, "metadata": {"prompt_version": "v3", "reference": "two years"}}
     make_chain(model=Named(responses=["yes"])).invoke("q", given)
     (trace,), (span,) = recorded.traces, recorded.named("chat gpt-test")

@@ -52,7 +52,6 @@ class Scripted(BaseChatModel):
 def attributes_of(
     recorded: Recorded, replies: Sequence[Any], messages: Sequence[Any] = ("Hi",), **options: Any
 ) -> dict[str, Any]:
-    """Returns the attributes of the span of one model call, which is the only one."""
     handler = RagtraceCallbackHandler(recorded.provider, **({"capture_content": True} | options))
     Scripted(replies=replies).invoke(list(messages), {"callbacks": [handler]})
     (span,) = recorded.spans

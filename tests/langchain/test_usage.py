@@ -54,8 +54,6 @@ def test_tokens_of_every_shape(recorded: Recorded, shape: str) -> None:
 
 
 class Text(FakeListLLM):
-    """A text-completion model of Vertex AI."""
-
     def _generate(self, *args: Any, **kwargs: Any) -> LLMResult:
         usage = {"prompt_token_count": 18, "candidates_token_count": 7, "total_token_count": 25}
         generation = Generation(text="yes", generation_info={"usage_metadata": usage, "finish_reason": "STOP"})

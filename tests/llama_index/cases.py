@@ -40,8 +40,6 @@ def scored(nodes: Sequence[BaseNode] = NODES) -> list[NodeWithScore]:
 
 
 class Fixed(BaseRetriever):
-    """Always the same nodes."""
-
     def __init__(self, nodes: Callable[[], list[Any]] = scored) -> None:
         self._nodes = nodes
         super().__init__()
@@ -155,7 +153,6 @@ class Caller(FunctionCallingLLM):
 
 
 def engine(retriever: BaseRetriever | None = None, llm: Any = None, **options: Any) -> RetrieverQueryEngine:
-    """A query engine over fixed nodes."""
     return RetrieverQueryEngine.from_args(retriever or Fixed(), llm=llm or Speaker(), **options)
 
 
@@ -169,12 +166,10 @@ def run(make: Callable[[], Any], *arguments: Any, **inputs: Any) -> Any:
 
 
 async def read(response: Any) -> list[str]:
-    """Read an asynchronous answer to its end."""
     return [piece async for piece in (await response).async_response_gen()]
 
 
 def streamed(**options: Any) -> Any:
-    """The pieces of a streamed answer."""
     return engine(streaming=True, **options).query(QUESTION).response_gen
 
 
@@ -190,8 +185,6 @@ def quietly(error: type[Exception], ask: Callable[[], object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case and what a tracer should make of it."""
-
     name: str
     run: Callable[[], object]
     traces: int = 1
@@ -427,7 +420,6 @@ def odd(kind: type[TextNode], text: Any, **metadata: str) -> NodeWithScore:
 
 
 def found(*nodes: Any, **options: Any) -> RetrieverQueryEngine:
-    """An engine that finds these nodes."""
     return engine(Fixed(lambda: list(nodes)), **options)
 
 

@@ -21,8 +21,7 @@ CHANGES: dict[str, Callable[[NodeWithScore], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_node_is_read_again(change: str) -> None:
-    """The response's document is the retrieval's where the response has the same node, and as the node is at the end
-    where the application has changed it. A source of the application's own that raises hides no other."""
+    """Otherwise the response's document is the retrieval's. A source that raises hides no other."""
     item = NodeWithScore(node=TextNode(text="Oil the pump.", id_="1", metadata={"page": 1}), score=0.5)
     (document,) = documents_of([item])
     CHANGES[change](item)

@@ -19,8 +19,7 @@ UNSAID = ("workflow_cancelled", "workflow_timed_out")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_case(instrumented: Recorded, case: Case) -> None:
-    """Every way of calling gives one trace per request, with its question, its answer and what its model saw. Whatever
-    a request holds, its spans can be encoded, hold no NUL and stay small; a score of NaN is no score."""
+    """One trace per request. Whatever it holds, its spans can be encoded, hold no NUL and stay small."""
     if case.name in UNSAID and WORKFLOWS < 2:
         pytest.skip("llama-index-workflows 1 does not say how a workflow failed")
     case.run()

@@ -21,14 +21,11 @@ TOOL = {"type": "function", "function": {"name": "look", "description": "Looks."
 
 
 class Scripted(ScriptedModel):
-    """Has settings and a server."""
-
     temperature: float = 0.5
     api_base: str = "https://models.example/v1"
 
 
 def attributes_of(recorded: Recorded, reply: Any, messages: list[Any], raw: Any = None, **kwargs: Any) -> Any:
-    """Returns the attributes of the span of one model call, which is the only one."""
     Scripted(replies=[reply], raw=raw).chat(messages, **kwargs)
     (span,) = recorded.spans
     attributes = dict(span.attributes or {})

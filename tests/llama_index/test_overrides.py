@@ -63,8 +63,6 @@ class Yielding(Speaker):
 
 
 def gathered(start: Callable[[], Any]) -> list[Any]:
-    """Read an asynchronous stream."""
-
     async def all_chunks() -> list[Any]:
         return [chunk async for chunk in await start()]
 

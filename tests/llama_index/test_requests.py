@@ -12,7 +12,6 @@ PROMPT = PromptTemplate("{context}\n{question}")
 
 
 def ask_step_by_step(question: str) -> str:
-    """Calls embedding, retriever, template and model one after the other."""
     MockEmbedding(embed_dim=8).get_query_embedding(question)
     context = "\n".join(found.node.get_content() for found in Fixed().retrieve(question))
     return str(Speaker().complete(PROMPT.format(context=context, question=question)))

@@ -35,15 +35,11 @@ class Cover(BaseModel):
 
 
 class Forecast(StopEvent):
-    """An answer in fields of its own."""
-
     weather: str
     degrees: int
 
 
 class Weather(Workflow):
-    """Answers with an event of its own."""
-
     @step
     async def say(self, ev: StartEvent) -> Forecast:
         return Forecast(weather="sun", degrees=20)
@@ -129,8 +125,6 @@ def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
 
 
 class Asking(Workflow):
-    """Asks a person which pump is meant."""
-
     @step
     async def ask(self, ev: StartEvent) -> InputRequiredEvent:
         return InputRequiredEvent(prefix="Which pump?")

@@ -61,8 +61,6 @@ def bert_tokenizer(tokens: int) -> Any:
 
 @pytest.fixture(params=["ModernBert", "Bert"])
 def classifier(request: pytest.FixtureRequest, tmp_path: Path, torch: Any) -> Callable[..., str]:
-    """Makes a token classifier in a folder."""
-
     def make(names: dict[int, str] = LABELS, tokens: int = 256) -> str:
         named = {"num_labels": len(names), "id2label": names, "label2id": {name: i for i, name in names.items()}}
         config = getattr(transformers, f"{request.param}Config")(

@@ -46,7 +46,6 @@ def score(name: str, models: Models | None = None, **fields: Any) -> Score:
 
 
 def missing(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    """As if the package were not installed."""
     monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
 
 
@@ -191,8 +190,6 @@ def test_what_claims_nothing_is_not_asked(hhem: Models) -> None:
 
 
 class GLiNER:
-    """GLiNER's documented interface."""
-
     @classmethod
     def from_pretrained(cls, name: str, local_files_only: bool = False) -> GLiNER:
         if name == "nobody/none":

@@ -39,8 +39,6 @@ def test_vectors_do_not_depend_on_the_batch() -> None:
 
 
 class Counting:
-    """An embedder that counts what it is asked."""
-
     name = "counting"
 
     def __init__(self) -> None:

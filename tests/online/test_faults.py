@@ -32,8 +32,6 @@ from tests.row_files import table
 
 
 class Evil(float):
-    """A number whose methods raise."""
-
     def __float__(self) -> float:
         raise RuntimeError("evil")
 
@@ -201,8 +199,7 @@ def test_a_broken_sink_breaks_no_other(
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError])
 def test_a_sampler_that_raises_costs_its_own_scores(make: Make, error: type[BaseException]) -> None:
-    """The pipeline's keeps nothing, with a reason of its own; the requests of an evaluator's are sampled out, while
-    other evaluators score them. The request's thread gets nothing of it."""
+    """The pipeline's keeps nothing; an evaluator's samples its requests out, while other evaluators score them."""
     pipeline = make([evaluator(name="check")(lambda _: 1.0)], sampler=_raising(error))
     assert pipeline.sample(make_trace()) == Decision(False, 0.0, "sampler_error")
     assert not pipeline.submit(make_trace())

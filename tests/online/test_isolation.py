@@ -101,8 +101,7 @@ def test_what_can_be_loaded_by_name_is_isolated(module: str) -> None:
 
 
 def test_the_child_runs_the_evaluator_as_it_is_here(module: str, runner: ProcessRunner) -> None:
-    """Its module is on the application's sys.path alone; name, version and threshold are those of the application.
-    Neither its output nor its input is the connection; sys.exit() and odd scores are errors of one evaluation."""
+    """Neither its output nor its input is the connection; sys.exit() and odd scores are errors of one evaluation."""
     check = replace(plugins.load(f"{module}:short"), name="own_name", version="7", threshold=2.0)
     assert score_of(runner, check) == Score("own_name", 1.0, "fail", version="7")
     for name, error in (("prints", None), ("leaves", "SystemExit"), ("odd", "bad_verdict"), ("bare", None)):

@@ -24,7 +24,6 @@ from tests.waiting import in_fork
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def length(trace: Trace) -> float:
-    """Share of 100 characters."""
     return min(1.0, len(trace.answer) / 100)
 
 
@@ -265,8 +264,7 @@ def test_observers_see_every_request(make: Make) -> None:
 
 
 def test_close_evaluates_what_waits_and_drops_the_rest(make: Make, capture: Capture) -> None:
-    """What was not evaluated by the deadline, the batch under way included, is dropped as `shutdown`, with a notice,
-    and not counted a second time when that batch ends after all."""
+    """The batch under way included, with a notice, and not counted a second time when that batch ends after all."""
     check, started, release = blocked()
     pipeline = make([check], capture, limits=Limits(batch=1, wait=0.0))
     for _ in range(3):

@@ -24,7 +24,6 @@ pytestmark = [
 
 
 def policy_of(runner: ProcessRunner) -> set[int]:
-    """The policies of the threads of a runner's child."""
     assert runner._child is not None
     return {os.sched_getscheduler(int(thread)) for thread in os.listdir(f"/proc/{runner._child.pid}/task")}
 

@@ -32,7 +32,6 @@ SHARES = {"often": 1.0, "seldom": 0.2, "rare": 0.05}
 
 def checks() -> list[Evaluator]:
     def fails_a_third(trace: Trace) -> bool:
-        """Fails every third answer."""
         return int(trace.answer) % 3 != 0
 
     items = [{"name": evaluator(needs={"answer"}, name=name)(fails_a_third), "sample": SHARES[name]} for name in SHARES]
@@ -65,8 +64,7 @@ SAMPLERS = {"all": ratio(1.0), "by id": any_of(errors(), slow(5.0), ratio(0.5)),
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_ten_thousand_requests_are_weighted_back(name: str, tmp_path: Path) -> None:
-    """Weights add up to all requests, failures, errors and slow ones, within four standard errors; metrics and the
-    journal have the same weights, and a lower share sees a subset."""
+    """Within four standard errors; metrics and the journal have the same weights, and a lower share sees a subset."""
     suite, capture = checks(), Capture()
     metrics = PrometheusSink(app="a", env="e", evaluators=suite)
     journal = Journal(tmp_path / "journal.jsonl", evaluators=suite)

@@ -26,8 +26,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 
 class Received:
-    """What arrived, decoded."""
-
     def __init__(self) -> None:
         self.traces = ExportTraceServiceRequest()
         self.logs = ExportLogsServiceRequest()
@@ -35,21 +33,17 @@ class Received:
         """Path (over gRPC `traces` or `logs`) and headers of each request, the refused ones included."""
 
     def spans(self) -> dict[str, Any]:
-        """The spans by name."""
         return {s.name: s for r in self.traces.resource_spans for sc in r.scope_spans for s in sc.spans}
 
     def records(self) -> list[Any]:
-        """The log records."""
         return [x for r in self.logs.resource_logs for sc in r.scope_logs for x in sc.log_records]
 
     def resource(self) -> dict[str, Any]:
-        """The attributes of the first resource."""
         (first, *_) = (*self.traces.resource_spans, *self.logs.resource_logs)
         return plain(first.resource.attributes)
 
 
 def plain(attributes: Any) -> dict[str, Any]:
-    """Attributes as a dictionary."""
     return {a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in attributes}
 
 

@@ -241,8 +241,7 @@ def test_a_wrong_environment_never_raises(
 def test_a_backend_without_logs_ends_the_events(
     kind: int | str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first answer ends the events with one sentence and no failure; the spans are not concerned. Names of headers
-    may have capital letters, which gRPC does not take."""
+    """One sentence and no failure; the spans are not concerned. gRPC takes no capital letters in names of headers."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc" if kind == "grpc" else "")
     server: Any = grpc_server(logs=False) if kind == "grpc" else http_server({"/v1/logs": int(kind)})
     with server as (url, received), caplog.at_level(logging.WARNING):
@@ -353,8 +352,7 @@ def test_a_disabled_sdk_leaves_evaluation_and_metrics(tmp_path: Path) -> None:
 
 
 def test_console_and_endpoint_together(tmp_path: Path) -> None:
-    """A list of exporters is a list: spans are on the console and at the endpoint. OTEL_SERVICE_NAME is `service.name`
-    on spans and events, and `app` in metrics."""
+    """A list of exporters is a list. OTEL_SERVICE_NAME is `service.name` on spans and events, and `app` in metrics."""
     exporters = {"OTEL_TRACES_EXPORTER": "otlp, console", "OTEL_LOGS_EXPORTER": "console"}
     with http_server() as (url, received):
         done = run("", tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_SERVICE_NAME="shop", **exporters)

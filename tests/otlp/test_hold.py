@@ -42,14 +42,11 @@ BOTH = ScoreFormat(openinference=True)
 
 
 def evaluation_of(span: Any, **more: Any) -> Evaluation:
-    """The evaluation that belongs to a root span."""
     context = span.get_span_context()
     return Evaluation(make_trace(trace_id=context.trace_id, span_id=context.span_id), SCORES, **more)
 
 
 class Bench:
-    """A provider with a hold, and what came out of it."""
-
     def __init__(self, limits: HoldLimits | None = None, **options: Any) -> None:
         self.exporter = InMemorySpanExporter()
         self.late: list[Evaluation] = []
@@ -75,8 +72,7 @@ class Bench:
 
 
 def test_scores_come_on_the_root_span() -> None:
-    """The child leaves at once, and so does a root that is not evaluated; another one leaves with its scores, in both
-    dialects, once, and without explanations, which are opt-in."""
+    """In both dialects, once, without explanations, which are opt-in; a root that is not evaluated leaves at once."""
     bench = Bench()
     bench.root("other", sampled=False)
     assert list(bench.out()) == ["child of other", "other"]
@@ -103,8 +99,7 @@ def test_scores_come_on_the_root_span() -> None:
 
 @pytest.mark.parametrize("is_sampled", [None, False, True])
 def test_a_decision_and_an_evaluation_may_come_first(is_sampled: bool | None) -> None:
-    """The order of span and evaluation does not matter; the thread that reads other libraries' spans may be faster than
-    the one that ends the span."""
+    """The thread that reads other libraries' spans may be faster than the one that ends the span."""
     bench = Bench()
     span = bench.tracer.start_span("rag", attributes={semconv.SAMPLED: True} if is_sampled is None else {})
     context = span.get_span_context()
@@ -291,8 +286,6 @@ def test_a_provider_that_cannot_be_joined_gets_evaluation_spans() -> None:
 
 
 class Failing(SpanProcessor):
-    """Somebody else's processor, broken."""
-
     def on_end(self, span: Any) -> None:
         raise RuntimeError("broken")
 

@@ -19,8 +19,6 @@ from tests.scenarios.function_model import ScriptedModel, calls
 
 
 class NamedModel(ScriptedModel):
-    """A model with the secret in its name."""
-
     number: int
 
     @property

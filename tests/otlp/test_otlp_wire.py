@@ -53,13 +53,11 @@ def ask(question: str) -> Any:
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def half(trace: Trace) -> float:
-    """Always 0.25."""
     return 0.25
 
 
 @evaluator(needs={"answer"})
 def broken(trace: Trace) -> float:
-    """Always fails."""
     raise ValueError
 
 
@@ -197,8 +195,7 @@ PARTIAL = ExportTraceServiceResponse(partial_success={"rejected_spans": 3}).Seri
     ],
 )
 def test_what_a_collector_does_not_take_is_no_success(status: int, headers: str, body: bytes, failed: Any) -> None:
-    """Spans that an endpoint sends elsewhere, or that a page answers, are rejected, and so are those that it refuses of
-    a request; one that is busy for a minute was not available."""
+    """What an endpoint sends elsewhere, a page answers or it refuses is rejected; a busy one was not available."""
     answer = f"HTTP/1.1 {status} No\r\n{headers}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     with http_server(answer=answer) as (endpoint, _):
         telemetry = set_up(app="a", env="b", endpoint=endpoint)
@@ -226,7 +223,6 @@ SECRET = "MARKED-7f3a9c"
 
 
 def hide(text: str) -> str:
-    """A redaction of the application's own."""
     return text.replace(SECRET, "[hidden]")
 
 
@@ -240,14 +236,12 @@ class Leaky(BaseRetriever):
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def quotes(trace: Trace) -> Score:
-    """Quotes the answer in every field that an evaluator may fill."""
     evidence = (Evidence(0, 3, "unsupported", 0.1, trace.documents[0].id, 0, 0, 3),) if trace.documents else ()
     return Score("quotes", 0.1, f"label {trace.answer}", f"because {trace.answer}", evidence=evidence)
 
 
 @evaluator(needs={"query"})
 def fails(trace: Trace) -> Score:
-    """Fails with the question in its error."""
     return Score("fails", error=f"error {trace.query}")
 
 
@@ -342,8 +336,7 @@ def exported(leaks: Callable[[], None], folder: Path, framework: str) -> tuple[R
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_no_exported_byte_holds_a_redacted_secret(fail: bool, tmp_path: Path) -> None:
-    """A marked secret in any input is in no byte of spans, events, files and metrics once `redact` hides it. A file and
-    an endpoint have the same spans, with their scores."""
+    """Spans, events, files and metrics are looked at. A file and an endpoint have the same spans, with their scores."""
 
     def leaks() -> None:
         leak(fail)

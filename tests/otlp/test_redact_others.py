@@ -48,8 +48,7 @@ def _record(provider: TracerProvider) -> None:
 
 @pytest.mark.parametrize("library", ["httpx", "ragtrace-helpdesk"])
 def test_names_of_events_and_long_numbers_of_another_library_are_redacted(library: str) -> None:
-    """An event's name is a text; a number of eight digits or more can be a card or a phone, also in a list, and as a
-    float, which pandas makes of it. A library whose name begins like ours is another library."""
+    """A number of eight digits or more can be a card or a phone, also as a float, which pandas makes of it."""
     provider, exporter = _provider()
     kept = {"size": 70_000, "share": 0.123456789, "seconds": 12345678.5}
     numbers = {"card": 4111111111111111, "cards": [4111111111111111, 2], "column": 4111111111111111.0}
@@ -197,8 +196,7 @@ def test_what_is_logged_of_a_failure_is_redacted(caplog: pytest.LogCaptureFixtur
 
 
 def test_values_are_cut_after_they_are_masked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """OpenTelemetry's limit of length would cut an address in two, and what is left would not be recognized. Scores are
-    not cut."""
+    """OpenTelemetry's limit of length would cut an address in two, and half of one is not recognized."""
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "16")
     telemetry = set_up(spans_file=str(tmp_path / "spans.jsonl"), redact_others=MASKING)
     text = {"found": "Write to jane.doe@corp.example at once"}

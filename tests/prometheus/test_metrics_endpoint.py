@@ -43,13 +43,11 @@ from tests.waiting import in_fork, until
 
 @evaluator(needs={"answer"}, threshold=0.62)
 def length(trace: Trace) -> float:
-    """Share of 100 characters."""
     return min(1.0, len(trace.answer) / 100)
 
 
 @evaluator(needs={"reference"})
 def breaks(trace: Trace) -> float:
-    """Always fails."""
     raise ValueError
 
 
@@ -102,8 +100,7 @@ def test_children_are_there_before_the_first_event(sink: PrometheusSink) -> None
 
 
 def test_verdicts_weights_and_scores(sink: PrometheusSink) -> None:
-    """Counters count evaluations; their weighted twins count the requests that these stand for. Both carry the model
-    and the prompt's version; a verdict that may follow stands at 0 from the first one on."""
+    """Weights count all requests, evaluated or not. A verdict that may follow stands at 0 from the first one on."""
     facts = Facts(model="gpt", prompt_version="v2")
     sink.observe_request(make_trace(facts=facts), Decision(True, 0.5, "ratio"))
     sink(evaluated("x" * 90, p=0.5, facts=facts))
@@ -136,8 +133,7 @@ def test_the_threshold_is_a_bucket_bound(sink: PrometheusSink) -> None:
 
 
 def test_failures_drops_and_scores_below_zero(sink: PrometheusSink) -> None:
-    """A failed check is an error with its reason and no score; a dropped request has its reason; a value below 0 is
-    counted without making the sum fall, which would be a restart to Prometheus."""
+    """A value below 0 is counted without making the sum fall, which would be a restart to Prometheus."""
     sink(Evaluation(make_trace(), (Score("length", error="timeout"),), "error"))
     sink(Evaluation(make_trace(), (), "dropped", reason="queue_full"))
     for value in (0.5, -3.0):
@@ -183,8 +179,6 @@ def test_labels_are_bounded() -> None:
 
 
 class Unspeakable:
-    """An object that cannot be written."""
-
     def __str__(self) -> str:
         raise RuntimeError
 
@@ -634,8 +628,7 @@ def test_the_judge_that_is_shown_is_that_of_the_sink(stopping: list[Pipeline]) -
 
 
 def test_an_answer_is_whole_or_no_answer(sink: PrometheusSink) -> None:
-    """All headers leave together, the length among them: of a process that ends meanwhile no scraper gets an empty
-    answer that looks complete, after which every counter would seem to be gone."""
+    """An empty answer of a process that ends would look complete, and every counter would seem to be gone."""
     server = sink.serve(0)
     address = server.url.removeprefix("http://").removesuffix("/metrics").split(":")
     try:
@@ -663,7 +656,6 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
 
 
 def sent() -> Any:
-    """An exporter with counts."""
     export = SimpleNamespace(exported=3, failed={"unavailable": 1})
     hold = SimpleNamespace(held=1, expired=2)
     stats = SimpleNamespace(spans=export, events=export, spans_dropped=1, events_dropped=0, hold=hold)
@@ -673,8 +665,7 @@ def sent() -> Any:
 
 
 def test_the_catalogue_tells_what_is_served(stopping: list[Pipeline]) -> None:
-    """docs/metrics.md and a scrape of a sink that has seen everything agree in names, types and labels, both ways. app
-    and env label each sample, and no _created series doubles them."""
+    """docs/metrics.md and a scrape agree in names, types and labels, both ways; no _created series doubles them."""
     judged = replace(breaks, method="judge", asks_judge=True)
     sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], priced=["gpt"])
     stopping.append(Pipeline([length, judged]))

@@ -43,12 +43,10 @@ LASTING = ("_total", "_bucket", "_count", "_sum")
 
 @evaluator(needs={"answer"}, threshold=0.6)
 def length(trace: Trace) -> float:
-    """Share of 100 characters."""
     return min(1.0, len(trace.answer) / 100)
 
 
 def read(text: str) -> Values:
-    """The samples of a scrape in the text format."""
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for f in parse_text(text) for s in f.samples}
 
 
@@ -57,7 +55,6 @@ def scraped(sink: PrometheusSink) -> Values:
 
 
 def total(values: Values, name: str, **labels: str) -> float:
-    """The sum over the series with these labels."""
     return sum(v for (n, of), v in values.items() if n == name and labels.items() <= dict(of).items())
 
 
@@ -94,8 +91,6 @@ def scraping(*scrapes: Callable[[], Values]) -> Iterator[None]:
 
 
 class Worker:
-    """A process's sink, with a pipeline."""
-
     def __init__(self, directory: Path) -> None:
         self.sink = PrometheusSink(app="shop", env="test", evaluators=[length], directory=directory)
         self.pipeline = Pipeline([length], [self.sink], sampler=ratio(0.5), observers=[self.sink.observe_request])

@@ -61,8 +61,6 @@ async def asgi(scope, receive, send):
 
 @dataclass(frozen=True)
 class Server:
-    """A server of the application above, with its metrics."""
-
     application: Application
 
     def ask(self, requests: int) -> list[int]:
@@ -96,7 +94,6 @@ class Server:
         return answers[0]
 
     def wait(self, true: Callable[[Values], bool]) -> Values:
-        """Scrape until it is so."""
         self.application.wait(lambda: true(self.scrape()))
         return self.scrape()
 

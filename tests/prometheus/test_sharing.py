@@ -29,7 +29,6 @@ TAKEN = "another program uses"
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def good(trace: Trace) -> float:
-    """Always 1."""
     return 1.0
 
 

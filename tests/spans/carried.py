@@ -36,7 +36,6 @@ _ERRORS = ("OpenAIInvalidRequestError", "BadRequestError")
 
 
 def traces_by_case(name: str) -> dict[str, list[Trace]]:
-    """The traces of each case of a golden file."""
     traces = {}
     for case, spans in golden_spans(name).items():
         seen_context._chunks.clear()  # each case is the session's first turn
@@ -101,7 +100,6 @@ def _tool_calls(traces: list[Trace]) -> str:
 
 
 def table() -> str:
-    """The table as Markdown."""
     columns = [tuple(name.split("-")) for name in golden_files()]
     columns.sort(key=lambda each: (list(FRAMEWORKS).index(each[0]), list(TITLES).index(each[1])))
     cells = {column: facts(column[0], traces_by_case("-".join(column))) for column in columns}
@@ -114,7 +112,6 @@ def table() -> str:
 
 
 def page_with(written: str) -> str:
-    """The page with this table."""
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n{written}\n{END}{rest.partition(END)[2]}"

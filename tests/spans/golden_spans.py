@@ -21,7 +21,6 @@ def golden_files() -> list[str]:
 
 
 def golden_spans(name: str) -> dict[str, list[SpanRecord]]:
-    """The spans of each case of a file."""
     payload = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return {case: [_record(span) for span in spans] for case, spans in payload["cases"].items()}
 

@@ -13,7 +13,6 @@ from ragtrace_otlp.wire import write_attributes
 
 
 def message_of(records: Iterable[SpanRecord], service: str) -> ExportTraceServiceRequest:
-    """One message with these spans of a service."""
     request = ExportTraceServiceRequest()
     scopes: dict[str, Any] = {}
     of_resource = request.resource_spans.add()

@@ -51,7 +51,6 @@ class Application:
         return self.provider.get_tracer(scope).start_span(name, context, **options)
 
     def span(self, name: str, scope: str, attributes: dict[str, Any], parent: Any = None, **options: Any) -> Any:
-        """A span that starts and ends."""
         span = self.start(name, scope, parent, attributes=attributes, **options)
         span.end()
         return span

@@ -16,7 +16,6 @@ Start = Callable[..., ragtrace.Runtime]
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def quick(trace: Trace) -> float:
-    """Always passes."""
     return 1.0
 
 

@@ -21,7 +21,6 @@ from tests.startup.conftest import Start
 
 @evaluator(needs={"answer"})
 def slow(trace: Trace) -> float:
-    """Takes half a second."""
     time.sleep(0.5)
     return 1.0
 

@@ -36,7 +36,6 @@ def ask(question: str = "How?") -> None:
 
 
 def blocked() -> tuple[Evaluator, threading.Event]:
-    """An evaluator that waits for an event."""
     release = threading.Event()
 
     @evaluator(needs={"answer"}, timeout=60)
@@ -74,8 +73,7 @@ def test_flush_says_that_spans_did_not_arrive(
 
 
 def test_a_file_of_spans_outlives_half_a_line_and_its_rotation(start: Start, tmp_path: Path) -> None:
-    """What a killed process or a full disk left spoils no span after it; a name that cannot be opened for a while is
-    tried again."""
+    """What a killed process left spoils no span after it; a name that cannot be opened for a while is tried again."""
     file = tmp_path / "spans.jsonl"
     file.write_text('{"trace_id": "ab"')
     start(spans_file=str(file))
@@ -224,7 +222,6 @@ class _Silent:
         self.seconds = -1.0
 
     def close(self, timeout: float = 30.0) -> None:
-        """Waits for a part of the time it is given."""
         self.seconds = timeout
         time.sleep(timeout / 4)
 

@@ -23,13 +23,11 @@ chain = cases.chain(cases.Fixed(documents=cases.DOCUMENTS[:1]), FakeListChatMode
 
 @evaluator(needs={"answer"}, threshold=0.5)
 def good(trace: Trace) -> float:
-    """Always 1."""
     return 1.0
 
 
 @evaluator(needs={"answer"})
 async def later(trace: Trace) -> float:
-    """Also 1."""
     return 1.0
 
 

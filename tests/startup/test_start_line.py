@@ -17,7 +17,6 @@ pytestmark = pytest.mark.process
 
 @evaluator(needs={"answer"})
 def breaks(trace: Trace) -> float:
-    """Fails."""
     raise ValueError(trace.answer)
 
 

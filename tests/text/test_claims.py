@@ -15,7 +15,6 @@ from tests.row_files import rows
 
 
 def kinds(answer: str) -> list[str]:
-    """What the parts of an answer do."""
     return [statement.kind for statement in read(answer).statements]
 
 

@@ -10,7 +10,6 @@ from tests.row_files import rows
 
 
 def pieces(text: str) -> list[str]:
-    """The passages' texts."""
     return [text[s.start : s.end] for s in passages(text)]
 
 

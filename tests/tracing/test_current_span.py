@@ -71,8 +71,6 @@ def parents(recorded: Recorded) -> dict[str, str | None]:
 
 
 def make_chain(web: Web) -> Runnable[Any, Any]:
-    """A chain whose step, retriever, tool and model each ask a server."""
-
     class Searching(BaseRetriever):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
             web.get("retriever")
@@ -225,8 +223,6 @@ def test_a_task_that_outlives_its_request_starts_requests_of_its_own(recorded: R
 
 
 def make_engine(web: Web, streaming: bool = False) -> RetrieverQueryEngine:
-    """An engine whose retriever and model ask the server."""
-
     def search() -> list[NodeWithScore]:
         web.get("retriever")
         return [NodeWithScore(node=TextNode(text="Pumps are covered for 24 months."), score=0.9)]

@@ -49,7 +49,6 @@ from tests.llama_index.conftest import arrived, traced
 
 @pytest.fixture
 def with_frameworks(by_hand: Recorded, traced_langchain: Recorded) -> Iterator[Recorded]:
-    """The same with LangChain and LlamaIndex instrumented."""
     with traced(by_hand, capture_content=True):
         yield by_hand
 
@@ -138,8 +137,7 @@ def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
 
 @pytest.mark.parametrize("client", ["responses", "anthropic"])
 def test_a_loop_with_tools_by_hand(by_hand: Recorded, client: str) -> None:
-    """OpenAI's items and Anthropic's blocks: what a tool returned is evidence and no question, and the call that asks
-    for it is no request."""
+    """What a tool returned is evidence and no question, and the call that asks for it is no request."""
     call = {"type": "function_call", "call_id": "c1", "name": "order", "arguments": "{}"}
     asks, result = (
         SimpleNamespace(output_text="", output=[call]),
@@ -374,7 +372,6 @@ def test_errors_pass_through_and_mark_the_span(by_hand: Recorded) -> None:
 
 
 def make_engine(llm: Any = None, **options: Any) -> Any:
-    """A query engine that finds one passage."""
     nodes = [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.9)]
     return engine_of(Fixed(lambda: nodes), llm or MockLLM(max_tokens=3), **options)
 
@@ -551,8 +548,6 @@ class Cursor(PlainStream):
 
 
 class PlainAsyncStream:
-    """The asynchronous one."""
-
     def __init__(self) -> None:
         self.pieces = ["two ", "years"]
 

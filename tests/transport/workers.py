@@ -51,13 +51,11 @@ class Fetching:
 
     @property
     def counts(self) -> MessageCounts:
-        """What became of its messages."""
         counts = self.worker.stats().messages
         assert counts is not None
         return counts
 
     def wait_acknowledged(self, count: int) -> None:
-        """Wait until it has acknowledged so many messages."""
         wait_for(lambda: self.counts.acknowledged, lambda n: n >= count, 30.0)
 
 
@@ -97,5 +95,4 @@ def wait_scored(received: Received, traces: set[int], seconds: float = 60.0) -> 
 
 
 def write_keys(path: Path, *days: str) -> None:
-    """Write a file with new keys of these days."""
     path.write_text("\n".join(f"{day}={os.urandom(32).hex()}" for day in days))

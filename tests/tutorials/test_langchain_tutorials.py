@@ -103,8 +103,7 @@ class GradeDocuments(BaseModel):
 def test_agentic_rag_that_rewrites_its_question(
     store: InMemoryVectorStore, model: ChatOpenAI, vendors: Vendors, traced_langchain: Recorded
 ) -> None:
-    """LangGraph's tutorial decides, retrieves, grades, rewrites the question and answers: that is one request, with the
-    user's question and the documents of both searches."""
+    """LangGraph's tutorial is one request with the user's question and the documents of both searches."""
     retriever = store.as_retriever(search_kwargs={"k": 2})
     retriever_tool = create_retriever_tool(retriever, "retrieve_context", "Search the manual.")
 

@@ -76,8 +76,6 @@ def search(query: str) -> str:
 
 
 class LangChainClient:
-    """A chat model of LangChain."""
-
     def __init__(self, model: Any) -> None:
         self.model = model
 
@@ -118,8 +116,6 @@ class LangChainClient:
 
 
 class LlamaIndexClient:
-    """An LLM of LlamaIndex."""
-
     def __init__(self, model: Any) -> None:
         self.model = model
 

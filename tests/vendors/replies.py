@@ -137,7 +137,6 @@ def _response_items(reply: Reply) -> list[Json]:
 
 
 def openai_response_stream(reply: Reply, _: Json) -> Iterator[tuple[str, Json]]:
-    """The events of a streamed response."""
     whole = openai_response(reply)
     events: list[Json] = [
         {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}}
@@ -215,7 +214,6 @@ def anthropic_message(reply: Reply) -> Json:
 
 
 def anthropic_stream(reply: Reply, _: Json) -> Iterator[tuple[str, Json]]:
-    """The events of a streamed message."""
     whole = anthropic_message(reply)
     start = {**whole, "content": [], "stop_reason": None, "usage": {**whole["usage"], "output_tokens": 1}}
     yield "message_start", {"type": "message_start", "message": start}
@@ -271,7 +269,6 @@ def cohere_chat(reply: Reply) -> Json:
 
 
 def cohere_chat_stream(reply: Reply, _: Json) -> Iterator[Json]:
-    """The lines of a streamed chat."""
     whole = cohere_chat(reply)
     yield {"event_type": "stream-start", "generation_id": whole["generation_id"], "is_finished": False}
     for piece in reply.pieces():
@@ -296,7 +293,6 @@ def cohere_chat_v2(reply: Reply) -> Json:
 
 
 def cohere_chat_v2_stream(reply: Reply, _: Json) -> Iterator[tuple[str, Json]]:
-    """The events of a streamed chat."""
     whole = cohere_chat_v2(reply)
     start = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
     events: list[Json] = [{"type": "message-start", "id": reply.id, "delta": {"message": start}}]

@@ -31,7 +31,6 @@ class Vendors:
         self.requests = server.requests
 
     def answers(self, *script: Reply) -> None:
-        """Set what the next requests are answered."""
         self.script[:] = script
 
 

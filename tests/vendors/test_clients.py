@@ -52,14 +52,12 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def ask(way: str, client: Client, loop: asyncio.AbstractEventLoop) -> str:
-    """Ask the question in one of `WAYS`."""
     answer = getattr(client, way)(QUESTION)
     return str(loop.run_until_complete(answer) if way.endswith("async") else answer)
 
 
 @pytest.fixture
 def client(case: Case, recorded: Recorded, vendors: Vendors) -> Iterator[Client]:
-    """The client, traced with content."""
     instrumentor = (
         RagtraceLangChainInstrumentor() if case.framework == "langchain" else RagtraceLlamaIndexInstrumentor()
     )
@@ -69,7 +67,6 @@ def client(case: Case, recorded: Recorded, vendors: Vendors) -> Iterator[Client]
 
 
 def only(recorded: Recorded) -> ReadableSpan:
-    """The one span of a model that was called directly."""
     (span,) = recorded.spans
     return span
 

@@ -45,8 +45,6 @@ def test_example_runs(vendors: Vendors, tmp_path: Path) -> None:
 
 
 class Clients:
-    """The vendors' clients of one server."""
-
     def __init__(self, url: str) -> None:
         self.openai = openai.OpenAI(api_key="key", base_url=f"{url}/v1", max_retries=0)
         self.async_openai = openai.AsyncOpenAI(api_key="key", base_url=f"{url}/v1", max_retries=0)

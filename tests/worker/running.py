@@ -40,15 +40,12 @@ class Running:
 
     @property
     def url(self) -> str:
-        """Where it receives traces over HTTP."""
         return f"http://127.0.0.1:{self.worker.http_port}/v1/traces"
 
     def post(self, body: bytes, kind: str = PROTOBUF, **headers: str) -> tuple[int, bytes, dict[str, str]]:
-        """Status, body and headers of the answer to a request."""
         return post(self.url, body, kind, **headers)
 
     def wait(self, condition: Callable[[WorkerStats], bool]) -> WorkerStats:
-        """The worker's counts, once they are so."""
         return wait_for(self.worker.stats, condition)
 
     def evaluate(self, request: ExportTraceServiceRequest) -> Trace:
@@ -60,7 +57,6 @@ class Running:
         return trace
 
     def sent_spans(self) -> list[Any]:
-        """All spans that arrived behind the worker."""
         return [s for r in self.received.traces.resource_spans for scope in r.scope_spans for s in scope.spans]
 
 
@@ -76,7 +72,6 @@ def wait_for(stats: Callable[[], Any], condition: Callable[[Any], bool], seconds
 def post(
     url: str, body: bytes | None = None, kind: str = PROTOBUF, **headers: str
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and headers of the answer to a request, GET without a body. Underscores stand for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, body, {"Content-Type": kind, **named})
     try:
@@ -178,11 +173,9 @@ def scores(received: Received) -> dict[int, set[Any]]:
 
 
 def count_rows(database: Path, table: str) -> int:
-    """How many rows a table of a file has."""
     with contextlib.closing(sqlite3.connect(database)) as connection:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def is_balanced(stats: WorkerStats) -> bool:
-    """Whether each span is in one count."""
     return stats.received == stats.sent + sum(stats.dropped.values()) + stats.open

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.usefixtures("langfuse_keys")
 
 
 def _delivered(run: Running, count: int) -> None:
-    """Wait until each backend has so many scores."""
     wait_for(lambda: [each.delivered for each in run.worker.runtime.deliveries.values()], lambda c: set(c) == {count})
 
 
