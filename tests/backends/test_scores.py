@@ -124,9 +124,7 @@ def test_labels_of_people_are_read(name: str, server: Server) -> None:
     assert label == PersonLabel(trace, "faithfulness", value, f"{name}:ada", "The year is wrong.")
 
 
-def test_scores_of_a_worker_are_there_once(
-    name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_scores_come_once(name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores of requests that passed a worker are there once, although the worker after a crash delivers them again."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", ",".join("=".join(header) for header in server.headers.items()))
     first = secrets.randbits(48)

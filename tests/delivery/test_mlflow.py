@@ -86,9 +86,7 @@ def test_wrong_address_is_no_missing_trace() -> None:
     ("variables", "authorization"),
     [({"TOKEN": "abc"}, "Bearer abc"), ({"USERNAME": "ada", "PASSWORD": "pw", "TOKEN": "abc"}, "Basic YWRhOnB3")],
 )
-def test_credentials_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], authorization: str
-) -> None:
+def test_credentials(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], authorization: str) -> None:
     """The credentials are those that MLflow's own client reads, a user before a token."""
     for name, value in variables.items():
         monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", value)

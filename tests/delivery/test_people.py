@@ -86,9 +86,7 @@ def test_console_without_backends_listens_to_nothing(store: Store) -> None:
     assert deliveries == ()
 
 
-def test_lost_verdicts_are_reported(
-    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_losses_are_reported(store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     api = PhoenixApi()
     api.key = "another"
     with serving(api) as server:

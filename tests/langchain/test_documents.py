@@ -68,9 +68,7 @@ TOOLS = {
 
 
 @pytest.mark.parametrize("form", ["content", "content_and_artifact"])
-def test_the_rows_of_a_tool_that_searched_for_its_tables_are_evidence(
-    recorded: Recorded, config: Any, form: Any
-) -> None:
+def test_the_rows_of_a_tool_that_searches_its_tables_are_evidence(recorded: Recorded, config: Any, form: Any) -> None:
     """Its chunks, the query that a model wrote for it, and what the database returned."""
     rows = '[["Berlin", 412], ["Hamburg", 377]]'
 

@@ -244,9 +244,7 @@ def test_uninstrumented(recorded: Recorded) -> None:
     assert len(recorded.named("invoke_workflow")) == 2
 
 
-def test_another_instrumentor_is_left_alone(
-    recorded: Recorded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_tracer(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """When OpenInference traces LangChain already, ragtrace records nothing and logs which library traces."""
     other = SimpleNamespace(_instance=SimpleNamespace(_is_instrumented_by_opentelemetry=True))
     module: Any = SimpleNamespace(LangChainInstrumentor=other)

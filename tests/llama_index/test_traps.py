@@ -295,9 +295,7 @@ def test_a_process_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("name", "stages", "tokens"), rows(__file__, "stages"))
-def test_stages_tokens_and_the_prompts_version(
-    instrumented: Recorded, name: str, stages: list[str], tokens: list[int]
-) -> None:
+def test_stages_tokens_and_version(instrumented: Recorded, name: str, stages: list[str], tokens: list[int]) -> None:
     with instrument_tags({"prompt_version": "v3"}):
         CASES[name].run()
     arrived(instrumented, 1)

@@ -24,9 +24,7 @@ def chunks() -> Chunks:
     return reader().chunks
 
 
-def assessed(
-    question: str, answer: str, contexts: Sequence[str], spans: Sequence[tuple[int, int]] = ()
-) -> AnswerSupport:
+def assess(question: str, answer: str, contexts: Sequence[str], spans: Sequence[tuple[int, int]] = ()) -> AnswerSupport:
     """What the reader makes of an answer, as one statement or as those at `spans`."""
     support = reader().assess(Question(question, answer, list(spans) or [(0, len(answer))], contexts))
     assert support is not None
@@ -105,7 +103,7 @@ def test_the_question_decides_between_look_alikes() -> None:
     )
     answer = "The warranty lasts 36 months."
     right, wrong = (
-        assessed(f"How long is the warranty of model {model}?", answer, contexts).statements[0] for model in "BA"
+        assess(f"How long is the warranty of model {model}?", answer, contexts).statements[0] for model in "BA"
     )
     assert right.supported > 0.6
     assert wrong.supported < 0.4
@@ -116,8 +114,8 @@ def test_wrong_words_are_whole_content_words() -> None:
     """And an answer that is supported has none."""
     context = "The shop opens at nine in the morning. It closes at five."
     right, wrong = "The shop opens at nine.", "The shop opens at ten."
-    assert assessed("When does the shop open?", right, [context]).statements[0].spans == ()
-    spans = assessed("When does the shop open?", wrong, [context]).statements[0].spans
+    assert assess("When does the shop open?", right, [context]).statements[0].spans == ()
+    spans = assess("When does the shop open?", wrong, [context]).statements[0].spans
     assert "ten" in [wrong[a:b] for a, b in spans]
 
 
@@ -125,15 +123,15 @@ def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
     """The others are read again without it."""
     context = "The pump is blue. Its warranty lasts 24 months. The filter is white."
     answer = "The pump is blue. Its warranty lasts 90 months. The filter is white."
-    found = assessed("Tell me about the pump.", answer, [context], [(0, 17), (18, 47), (48, 68)])
+    found = assess("Tell me about the pump.", answer, [context], [(0, 17), (18, 47), (48, 68)])
     assert [s.supported > 0.5 for s in found.statements] == [True, False, True]
 
 
 def test_threads_share_a_reader() -> None:
     questions = [("", text, ["The pump is blue."]) for text in ("The pump is blue.", "The pump is red.")] * 4
-    alone = [assessed(*question) for question in questions[:2]] * 4
+    alone = [assess(*question) for question in questions[:2]] * 4
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda question: assessed(*question), questions)) == alone
+        assert list(pool.map(lambda question: assess(*question), questions)) == alone
 
 
 def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +148,7 @@ def test_a_long_answer_that_is_wrong_keeps_nobody_waiting(monkeypatch: pytest.Mo
     monkeypatch.setattr(reader(), "read", read := MagicMock(side_effect=reader().read))
     sentences = [f"The ferry to the island leaves at {number} and takes nine hours. " for number in range(100, 500)]
     spans = [(at, at + len(sentences[0])) for at in range(0, 400 * len(sentences[0]), len(sentences[0]))]
-    support = assessed("When?", "".join(sentences), ["The museum opens at ten."], spans)
+    support = assess("When?", "".join(sentences), ["The museum opens at ten."], spans)
     assert len(support.statements) == 400
     assert 50 < read.call_count < 64 + 80
     assert support.ungrounded > 0.5

@@ -175,9 +175,7 @@ def test_products_in_parts_are_those_of_numpy(rows: int, inner: int, columns: in
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(70, 900), (90, 1), (1, 900), (23, 24), (2_000, 60)])
-def test_no_part_of_a_product_is_so_large_that_numpy_starts_threads(
-    rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_part_of_a_product_makes_numpy_use_threads(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenBLAS divides matrices from 262,144 multiplications on, and vectors from 9,216."""
     sizes = []
     whole = np.matmul

@@ -59,9 +59,7 @@ def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:
     assert runner.evaluate(CHECK, BATCH, [0], 60)
 
 
-def test_a_copy_of_the_child_does_not_answer(
-    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_of_the_child_is_silent(runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An evaluator that forks has one answer, and no process is left behind."""
     (tmp_path / "forking.py").write_text(
         "import os\nfrom ragtrace import evaluator\n@evaluator(needs={'answer'})\n"

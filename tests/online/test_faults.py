@@ -148,9 +148,7 @@ def test_the_reason_of_a_failure_is_one_word() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("kind", ["plain", "batch", "coroutine"])
-def test_an_exception_that_would_end_a_thread_costs_one_score(
-    make: Make, error: type[BaseException], kind: str
-) -> None:
+def test_an_exception_that_ends_a_thread_costs_one_score(make: Make, error: type[BaseException], kind: str) -> None:
     def judge(trace: Trace) -> float:
         if trace.answer == "bad":
             raise error
@@ -182,9 +180,7 @@ def test_an_interrupt_of_a_person_ends_a_run() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
-def test_a_broken_sink_breaks_no_other(
-    make: Make, error: type[BaseException], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_sink_harms_no_other(make: Make, error: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
     capture = Capture()
     pipeline = make([evaluator(name="check")(lambda _: 1.0)], _raising(error), capture)
     for n in range(10):

@@ -221,9 +221,7 @@ def test_an_embedding_model_that_a_setting_names_works_in_the_child(tmp_path: Pa
     assert done.stderr.count("RAGTRACE_BLUE is no setting") == 1
 
 
-def test_the_child_imports_a_module_that_calls_init(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: ProcessRunner
-) -> None:
+def test_init_does_nothing_in_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: ProcessRunner) -> None:
     """`ragtrace.init` starts nothing in the evaluating process: no second pipeline, no port, no child of the child."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "whole_application.py").write_text(

@@ -214,9 +214,7 @@ def blocked() -> tuple[Evaluator, threading.Event, threading.Event]:
         (Limits(items=100, bytes=10_000, batch=1, wait=0.0), "x" * 4_000, "queue_bytes"),
     ],
 )
-def test_the_queue_is_bounded_and_every_trace_accounted_for(
-    make: Make, capture: Capture, limits: Limits, answer: str, reason: str
-) -> None:
+def test_the_queue_is_bounded(make: Make, capture: Capture, limits: Limits, answer: str, reason: str) -> None:
     check, started, release = blocked()
     pipeline = make([check], capture, limits=limits)
     pipeline.submit(make_trace(answer=answer))
@@ -281,9 +279,7 @@ def test_close_evaluates_what_waits_and_drops_the_rest(make: Make, capture: Capt
     assert (stats.delivered, stats.running, stats.dropped) == (0, 0, {"shutdown": 4})
 
 
-def test_a_batch_that_begins_after_close_is_dropped_and_counted(
-    make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_begins_too_late_is_dropped(make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     taken, release, ended = threading.Event(), threading.Event(), threading.Event()
     work = Pipeline._work
 
@@ -305,9 +301,7 @@ def test_a_batch_that_begins_after_close_is_dropped_and_counted(
     assert (pipeline.stats().delivered, pipeline.stats().dropped) == (0, {"shutdown": 1})
 
 
-def test_close_waits_for_a_batch_that_has_just_left_the_queue(
-    make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_close_waits_for_a_batch_that_just_left(make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """When close returns, such a batch has been dropped: its root spans leave next, and say so."""
     taken = threading.Event()
     work = Pipeline._work
@@ -327,9 +321,7 @@ def test_close_waits_for_a_batch_that_has_just_left_the_queue(
     assert [(e.status, e.reason) for e in capture.evaluations] == [("dropped", "shutdown")]
 
 
-def test_slow_evaluations_are_delivered_in_smaller_portions(
-    make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_evaluations_come_in_small_parts(make: Make, capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is evaluated together is delivered together: where that takes long, fewer requests are."""
     monkeypatch.setattr("ragtrace.live.pipeline._SHORT", 0.0)
     monkeypatch.setattr("ragtrace.live.pipeline._LONG", 0.0)

@@ -62,9 +62,7 @@ def broken(trace: Trace) -> float:
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_tree_scores_and_events_arrive(
-    protocol: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tree_and_events_arrive(protocol: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     endpoint, received = request.getfixturevalue("grpc_receiver" if protocol == "grpc" else "http_receiver")
     runtime = ragtrace.init(
@@ -100,9 +98,7 @@ def test_tree_scores_and_events_arrive(
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_an_endpoint_that_is_down_is_counted_not_felt(
-    protocol: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_endpoint(protocol: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     runtime = ragtrace.init(
         evaluators=[half], otlp_endpoint="http://127.0.0.1:9", frameworks=("langchain",), sample_per_second=0

@@ -83,9 +83,7 @@ client.get("/ask/zq7x", {"question": question, "user": mail}, headers={"x-user":
 @pytest.mark.process
 @pytest.mark.parametrize(("names", "redact"), [("", "off"), ("http,database", "pii")])
 @pytest.mark.parametrize("framework", APPLICATIONS)
-def test_no_text_leaves_with_the_spans_of_a_real_application(
-    framework: str, names: str, redact: str, tmp_path: Path
-) -> None:
+def test_no_text_leaves_with_spans_of_an_application(framework: str, names: str, redact: str, tmp_path: Path) -> None:
     """Without `capture_content`, under OpenTelemetry's old and new names; what an operator needs stays."""
     start = f"ragtrace.init(spans_file='spans.jsonl', evaluators=['looping_unique_sentences'], redact='{redact}')\n"
     environment = {**os.environ, **HEADERS, "OTEL_SEMCONV_STABILITY_OPT_IN": names}

@@ -94,9 +94,7 @@ def test_a_new_start_begins_at_zero(port: int, start: Callable[..., PrometheusSi
     assert requests(scrape(port)) == 1
 
 
-def test_another_application_does_not_join(
-    port: int, start: Callable[..., PrometheusSink], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_others_do_not_join(port: int, start: Callable[..., PrometheusSink], caplog: pytest.LogCaptureFixture) -> None:
     count(start(port), 2)
     with caplog.at_level(logging.WARNING):
         other = start(port, "bank")
@@ -107,7 +105,7 @@ def test_another_application_does_not_join(
         assert (requests(values), requests(values, "bank")) == (2, 0)
 
 
-def test_a_taken_port_never_stops_an_application(
+def test_a_taken_port_stops_nobody(
     port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragtrace_prometheus.sink._TRY_EVERY", 0.05)

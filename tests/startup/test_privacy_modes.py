@@ -103,9 +103,7 @@ def test_a_function_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"redact": "hash", "redact_key": "SHORT_KEY"}, "16 characters"),
     ],
 )
-def test_a_wrong_mode_is_an_error_at_start(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_mode_is_refused(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str) -> None:
     monkeypatch.setenv("SHORT_KEY", "geheim")
     with pytest.raises(SettingError, match=message) as error:
         redact_texts(load(options))

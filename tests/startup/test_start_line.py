@@ -40,9 +40,7 @@ def test_init_says_what_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert "Ada" not in caplog.text
 
 
-def test_scores_that_reach_nobody_are_a_warning(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_that_reach_nobody_are_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtrace_otlp.provider.current_provider", lambda: None)
     ragtrace.init(evaluators=["no_answer"], frameworks=()).close(1)
     assert "scores reach nobody" in caplog.text

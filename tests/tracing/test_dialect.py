@@ -48,9 +48,7 @@ def test_phoenix_asks_for_openinference() -> None:
 @pytest.mark.parametrize(
     ("wish", "names"), [("", {"workflow"}), ("gen_ai", {"agent"}), ("gen_ai/dup", {"workflow", "agent"})]
 )
-def test_the_names_of_the_release_that_is_asked_for(
-    wish: str, names: set[str], recorded: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_by_release(wish: str, names: set[str], recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """v0.1.0 of the conventions calls a workflow's name an agent's."""
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", f"http,{wish}")
     ask_langchain(recorded)

@@ -668,9 +668,7 @@ def test_what_is_suppressed_leaves_nothing_behind(by_hand: Recorded) -> None:
     assert not by_hand.traces
 
 
-def test_a_value_that_cannot_be_written_costs_neither_its_span_nor_the_request(
-    by_hand: Recorded, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_that_cannot_be_written_costs_itself_alone(by_hand: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """An open run whose attributes cannot be written ends with its request, which is evaluated; the failure counts."""
     before, write = failures.count, capture_attributes.span_attributes
 

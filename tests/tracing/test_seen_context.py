@@ -83,9 +83,7 @@ def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bo
         ([HumanMessage(f"{RULE} {'It is blue and heavy. ' * 20} How long is the warranty?")], RIGHT, "pass", None),
     ],
 )  # fmt: skip
-def test_a_prompt_that_holds_the_context(
-    recorded: Recorded, messages: list[Any], answer: str, label: str, cause: str | None
-) -> None:
+def test_prompt_as_context(recorded: Recorded, messages: list[Any], answer: str, label: str, cause: str | None) -> None:
     """Without chunks and tools the prompt is the evidence, but for what the model itself has said."""
     handler = RagtraceCallbackHandler(tracer_provider=recorded.provider, consumer=recorded.consumer)
     FakeListChatModel(responses=[answer]).invoke(messages, {"callbacks": [handler]})

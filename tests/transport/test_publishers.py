@@ -54,7 +54,7 @@ def test_a_receiver_publishes_what_workers_evaluate(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("privacy", ["inline", "sealed"])
-def test_an_application_publishes_its_sampled_requests(
+def test_an_application_publishes(
     broker: Broker, privacy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Messages have the probability, are sealed where asked for, and the tenant only as a hash in the header."""
@@ -82,9 +82,7 @@ def test_an_application_publishes_its_sampled_requests(
         assert [trace.query for trace in worker.evaluated] == ["the pump"]
 
 
-def test_texts_in_the_store_are_not_in_the_broker(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_in_a_store_are_not_in_a_broker(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `claim_check` has ids alone; texts and scores are in the store, and messages wait while it is away."""
     stream, file = stream_name(), tmp_path / "logs.db"
     monkeypatch.setenv("RAGTRACE_STORE", str(file))

@@ -64,7 +64,7 @@ def test_the_same_message_is_sealed_to_the_same_bytes(file: Path) -> None:
     assert len(nonces) == 3
 
 
-def test_the_key_of_the_latest_day_that_has_come_seals(
+def test_the_latest_key_seals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Today's key seals, or with a warning an older one. Keys may be in an environment variable."""

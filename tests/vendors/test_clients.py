@@ -110,9 +110,7 @@ def test_an_answer_is_whole_in_every_way_of_asking(  # noqa: PLR0917 fixtures
 
 
 @of([(c, tool) for c in CASES for tool in ("ask_tool", "stream_tool") if tool not in c.fails], "tool")
-def test_a_tool_call_keeps_its_id_and_arguments(
-    tool: str, case: Case, client: Client, recorded: Recorded, vendors: Vendors
-) -> None:
+def test_a_tool_call_is_whole(tool: str, case: Case, client: Client, recorded: Recorded, vendors: Vendors) -> None:
     vendors.answers(Reply(calls=(SEARCH,)))
     client.call_tool(QUESTION, is_streamed=tool == "stream_tool")
     span = only(recorded)
@@ -173,9 +171,7 @@ USAGES: dict[str, tuple[Usage, dict[str, int]]] = {
 
 @pytest.mark.parametrize("way", ["ask", "stream"])
 @of([(case, kind) for kind in USAGES for case in CASES if getattr(case, kind)], "kind")
-def test_tokens_of_the_cache_and_of_sound_are_among_the_tokens(
-    way: str, kind: str, client: Client, recorded: Recorded, vendors: Vendors
-) -> None:
+def test_tokens_of_cache_and_sound(way: str, kind: str, client: Client, recorded: Recorded, vendors: Vendors) -> None:
     """Input tokens include what the cache gave and took, and sound; each is counted apart, too."""
     usage, expected = USAGES[kind]
     vendors.answers(Reply(ANSWER, usage=usage))
@@ -187,9 +183,7 @@ def test_tokens_of_the_cache_and_of_sound_are_among_the_tokens(
 
 
 @pytest.mark.parametrize("way", ["ask", "stream"])
-def test_an_answer_that_the_limit_cut_off_is_known_as_such(
-    way: str, case: Case, client: Client, recorded: Recorded, vendors: Vendors
-) -> None:
+def test_a_cut_answer_is_known(way: str, case: Case, client: Client, recorded: Recorded, vendors: Vendors) -> None:
     """The finish reason of an answer that reached its limit counts as cut off, in every vendor's word."""
     vendors.answers(Reply(ANSWER, is_cut=True))
     getattr(client, way)(QUESTION)
@@ -199,9 +193,7 @@ def test_an_answer_that_the_limit_cut_off_is_known_as_such(
 
 
 @pytest.mark.parametrize("status", [429, 500])
-def test_an_error_of_the_vendor_is_on_the_span(
-    status: int, case: Case, client: Client, recorded: Recorded, vendors: Vendors
-) -> None:
+def test_errors_are_on_the_span(status: int, case: Case, client: Client, recorded: Recorded, vendors: Vendors) -> None:
     vendors.answers(Reply(status=status))
     with pytest.raises(Exception):  # noqa: B017, PT011 each client has its own
         client.ask(QUESTION)
