@@ -48,8 +48,6 @@ _END_OTHERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
     "AND pid <> pg_backend_pid()"
 )
-
-
 Database = Literal["without_tables", "migrated", "shared"]
 KINDS = ("sqlite", "postgresql")
 

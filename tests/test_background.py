@@ -19,8 +19,6 @@ from tests.waiting import in_fork
 
 FULL_BATCHES = Bounds(batch=4, wait=math.inf)
 forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
-
 Make = Callable[..., Background[Any]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -179,8 +180,6 @@ def test_a_broken_file_stops_init(path: Path) -> None:
 @pytest.mark.server
 def test_the_new_version_is_in_the_metrics(path: Path) -> None:
     """A scrape names the version and the threshold that label now; the score's version goes out with it."""
-    import urllib.request
-
     save(path, [entry(length, 0.3)])
     capture = Capture()
     runtime = ragtrace.init(

@@ -71,7 +71,6 @@ def test_recent_results_are_shared_by_their_texts() -> None:
 def test_a_thread_that_cannot_be_started_is_tried_again() -> None:
     """The system may give no further thread at present; a thread that has ended is started again."""
     runs: list[int] = []
-
     thread = LazyThread("test", lambda: runs.append(1))
     with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
         assert not thread.start()

@@ -113,7 +113,6 @@ def test_a_union_of_mixtures_has_its_probability() -> None:
     chance = random.Random(6)
     both = all_of(ratio(0.6), lambda _: Decision(chance.random() < 0.5, 0.5, "limit", consistent=False))
     other = all_of(ratio(0.3), lambda _: Decision(chance.random() < 0.2, 0.2, "other", consistent=False))
-
     decisions = [any_of(ratio(0.1), both, other)(trace) for trace in traces(20_000)]
     expected = 0.1 + 0.2 * (1 - 0.5 * 0.8) + 0.3 * 0.5
     assert {round(d.probability, 9) for d in decisions} == {round(expected, 9)}

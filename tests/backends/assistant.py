@@ -67,7 +67,6 @@ def ask_langchain(vendors: Vendors) -> None:
     vendors.answers(_reply(calls=CALLS), _reply(ANSWER))
     agent = create_agent(model, [search_manual, order_status], system_prompt="Use the tools.", name="helper")
     agent.invoke({"messages": [{"role": "user", "content": QUESTIONS["agent"]}]}, _config("agent"))
-
     prompt = ChatPromptTemplate.from_messages([("system", TEMPLATE), ("human", "{question}")])
     context = store.as_retriever(search_kwargs={"k": 2})
     chain: Any = {"context": context, "question": RunnablePassthrough()} | prompt | deployment | StrOutputParser()

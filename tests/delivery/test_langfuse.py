@@ -19,8 +19,6 @@ from tests.delivery.test_score_delivery import adds_up, annotation, delivering_t
 from tests.row_files import rows
 
 INGESTION = "/api/public/ingestion"
-
-
 pytestmark = pytest.mark.usefixtures("langfuse_keys")
 
 

@@ -237,13 +237,8 @@ ODD = st.text(max_size=120) | st.sampled_from(
      "これは質問です。",
      "emoji 🙂🙂", "-----BEGIN", "password=", "@@@@", "1.1.1.1.1.1", "0" * 300, "Tel. +" + "1" * 50]
 )  # fmt: skip
-
-
-LOCAL = [
-    name
-    for name in plugins.builtin_names()
-    if plugins.load(name).method != "judge" and not name.startswith(("gptscore", "perplexity"))
-]
+MODELS = ("gptscore", "perplexity")
+LOCAL = [n for n in plugins.builtin_names() if plugins.load(n).method != "judge" and not n.startswith(MODELS)]
 
 
 @pytest.mark.parametrize("name", LOCAL)

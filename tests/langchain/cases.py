@@ -25,14 +25,13 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel,
 from langchain_core.tools import BaseTool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 
 QUESTION = "How long is the pump covered?"
 ANSWER = "The pump is covered for 24 months."
 PASSAGES = tuple(f"Passage {i} on pumps." for i in range(5))
 WHO = {"metadata": {"session_id": "conversation-1", "user_id": "user-ada"}, "tags": ["tag-beta"]}
 Config = dict[str, Any]
-
-
 DOCUMENTS = [
     Document(page_content=text, id=f"d{i}", metadata={"source": f"m{i}", "score": 0.9 - i / 10})
     for i, text in enumerate(PASSAGES)
@@ -107,9 +106,6 @@ def case(row: str, **expected: Any) -> Callable[[Callable[[Config], object]], Ca
     return enter
 
 
-# --- many users ----------------------------------------------------------------------------------
-
-
 @case("one call")
 def invoke(config: Config) -> object:
     return chain().invoke(QUESTION, config)
@@ -171,9 +167,6 @@ def parallel(config: Config) -> object:
     return both.with_config(run_name="both").invoke(QUESTION, config)
 
 
-# --- LangGraph -----------------------------------------------------------------------------------
-
-
 class State(TypedDict, total=False):
     question: str
     documents: list[Any]
@@ -211,8 +204,6 @@ def look_up(what: str) -> str:
 
 def agent(tool_: BaseTool = look_up, answer: str = ANSWER, name: str | None = None) -> Any:
     """Model and tool in a loop, as the prebuilt ReAct agent has them; the model calls its tool once."""
-    from langgraph.prebuilt import ToolNode
-
     call = {"name": tool_.name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
     model = GenericFakeChatModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content=answer)]))
     builder = StateGraph(MessagesState)
@@ -227,9 +218,6 @@ def agent(tool_: BaseTool = look_up, answer: str = ANSWER, name: str | None = No
 @case("LangGraph: a ReAct agent whose tool retrieves", spans=("chat", "chat", "execute_tool"))
 def react_agent(config: Config) -> object:
     return agent().invoke({"messages": [("user", QUESTION)]}, config)
-
-
-# --- retrievers ----------------------------------------------------------------------------------
 
 
 @case("a vector store's retriever", unordered=True)
@@ -282,9 +270,6 @@ def compression(config: Config) -> object:
     return chain(found).invoke(QUESTION, config)
 
 
-# --- streams -------------------------------------------------------------------------------------
-
-
 @case("stream consumed")
 def stream(config: Config) -> object:
     return "".join(chain().stream(QUESTION, config))
@@ -332,9 +317,6 @@ def stream_breaks(config: Config) -> None:
     broken = FakeListChatModel(responses=[ANSWER], error_on_chunk_number=5)
     with contextlib.suppress(Exception):
         list(chain(model=broken).stream(QUESTION, config))
-
-
-# --- models, people, errors ----------------------------------------------------------------------
 
 
 @case("text-completion model", spans=("retrieval", "text_completion"))

@@ -25,6 +25,7 @@ from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import tool
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import INVALID_SPAN
@@ -279,8 +280,6 @@ CYCLE["self"] = CYCLE
 )
 def test_odd_documents(recorded: Recorded, config: Any, document: Document) -> None:
     """A document of any content costs a truncated attribute at most: the tree stands, and every encoder takes it."""
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-
     make_chain(Fixed(documents=[DOCUMENTS[0], document])).invoke("q", config)
     assert recorded.tree() == RAG
     assert recorded.named("retrieval")[0].attributes["ragtrace.retrieval.documents.count"] == 2
@@ -325,7 +324,6 @@ def test_an_error_of_ours_at_the_end_ends_the_run(
     recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever goes wrong while an end is read is counted, and the run ends: the request is not lost."""
-
     broken = mock.Mock(side_effect=RuntimeError("a bug"))
     monkeypatch.setattr("ragtrace_langchain.handler.read_answer", broken)
     monkeypatch.setattr("ragtrace_langchain.conversion.read_reply", broken)

@@ -23,6 +23,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
 from ragtrace.capture.content import ContentPolicy
+from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_langchain import RagtraceCallbackHandler
 from ragtrace_langchain.chat_messages import message_of, replies_of
 from tests.conftest import Recorded
@@ -179,8 +180,6 @@ def test_a_long_conversation_keeps_its_end(recorded: Recorded) -> None:
 
 def test_what_cannot_leave_whole(recorded: Recorded) -> None:
     """Data that is too long is left out, and so is all data where texts are redacted: nothing can redact an image."""
-    from ragtrace.text.sanitizer import Sanitizer
-
     image = {"type": "image", "base64": PIXEL, "mime_type": "image/png"}
     policy = ContentPolicy(spans=True, sanitizer=Sanitizer(redact=lambda text: text.replace("Ada", "[name]")))
     call = {"id": "c", "name": "look", "args": {"for": "Ada", "deep": [{"by": "Ada"}]}}

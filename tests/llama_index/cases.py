@@ -396,8 +396,6 @@ def reranked() -> RetrieverQueryEngine:
 
 
 CUTOFF = SimilarityPostprocessor(similarity_cutoff=0.75)
-
-
 SURROGATE = "half a pair \ud83d here"
 NUL = "a\0b"
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from llama_index.core.base.llms.generic_utils import stream_completion_response_to_chat_response
 from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 
@@ -36,8 +37,6 @@ class ByCompletion(Returning):
     """Chats by way of completion without LlamaIndex's callbacks, as OpenAILike does for a completion model."""
 
     def stream_chat(self, messages: Any, **kwargs: Any) -> Any:
-        from llama_index.core.base.llms.generic_utils import stream_completion_response_to_chat_response
-
         return stream_completion_response_to_chat_response(self.stream_complete(str(messages[-1].content), **kwargs))
 
 

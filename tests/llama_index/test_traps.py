@@ -17,6 +17,7 @@ from llama_index.core.llms import CompletionResponse
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index_instrumentation import get_dispatcher
 from llama_index_instrumentation.dispatcher import instrument_tags
+from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import SimpleSpanHandler
 from opentelemetry import trace as otel
 
@@ -43,8 +44,6 @@ def test_below_an_ambient_span(instrumented: Recorded) -> None:
 
 
 def test_no_context_is_left_behind(instrumented: Recorded) -> None:
-    from llama_index_instrumentation.span import active_span_id
-
     stream = streamed()
     next(stream)
     assert otel.get_current_span() is otel.INVALID_SPAN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
@@ -146,8 +147,6 @@ def test_async_checks_run_together(make: Make, capture: Capture) -> None:
     @evaluator
     async def waits(trace: Trace) -> bool:
         nonlocal together, most
-        import asyncio
-
         together += 1
         most = max(most, together)
         await asyncio.sleep(0.05)

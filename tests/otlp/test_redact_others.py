@@ -21,8 +21,6 @@ from ragtrace_otlp import attach, set_up
 from tests.otlp.receivers import recording
 
 SECRET = "jane.doe@example.org"
-
-
 MASKING = Sanitizer(mask_pii)
 
 

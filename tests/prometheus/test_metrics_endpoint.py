@@ -331,9 +331,6 @@ def test_an_evaluators_time_is_observed_per_trace(sink: PrometheusSink, stopping
     assert (pipeline.counts()["length"].scored, pipeline.stats().internal_errors) == (5, 1)
 
 
-# --- the request's thread ------------------------------------------------------------------------
-
-
 def test_a_request_waits_for_nobody(sink: PrometheusSink) -> None:
     """While a scrape or an evaluation holds the locks, requests are noted all the same; the next scrape shows them."""
     with sink._lock, sink._writing:
@@ -490,9 +487,6 @@ def test_two_evaluators_that_are_other(stopping: list[Pipeline]) -> None:
         assert scraped.value("ragtrace_evaluation_eligible_total", evaluator="other") == 3
 
 
-# --- models, prompts, stages, tokens, money ------------------------------------------------------
-
-
 def asked(**facts: Any) -> Trace:
     return make_trace(facts=Facts(**{"model": "gpt", "prompt_version": "v2", **facts}))
 
@@ -584,9 +578,6 @@ def test_the_strata_of_the_settings_stand_at_0() -> None:
     assert _strata(Settings(sample_per_second=0.0)) == ["ratio", "error"]
 
 
-# --- the text of a scrape ------------------------------------------------------------------------
-
-
 def busy(sink: PrometheusSink, rounds: int = 3) -> None:
     """Traffic that touches every metric."""
     for i in range(rounds):
@@ -650,9 +641,6 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
     scraped = Scraped(sink, http=True)
     assert not scraped.samples("ragtrace_evaluation_eligible_total")
     assert (scraped.value("ragtrace_internal_errors_total"), scraped.value("ragtrace_build_info")) == (1, 1)
-
-
-# --- the catalogue -------------------------------------------------------------------------------
 
 
 def sent() -> Any:

@@ -119,9 +119,6 @@ def files(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.glob("*.json"))
 
 
-# --- sums ----------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.floats(0, 1e300), min_size=1, max_size=30), st.randoms(use_true_random=False))
 @example([0.1] * 10, random.Random(1))
 @example([1e16, 1.0, 1e-16, 1.0], random.Random(1))
@@ -176,9 +173,6 @@ def test_another_releases_metric_is_left_out() -> None:
     mine, theirs = Family("counter", "requests", "", ["a"]), Family("counter", "requests", "", ["a", "b"])
     (total,) = merge([[mine.replaced([("x",)], [1.0])], [theirs.replaced([("x", "y")], [5.0])]])
     assert total.values == [1.0]
-
-
-# --- processes that share a directory ------------------------------------------------------------
 
 
 def test_every_process_shows_the_sum(workers: list[Worker]) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ragtrace.capture import seen_context
 from tests.row_files import rows
 from tests.row_files import table as read_table
 from tests.spans.applications import PASSAGES
@@ -50,8 +51,6 @@ def test_each_fact_that_the_spans_contain_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", golden_files())
 def test_order_does_not_matter(name: str) -> None:
-    from ragtrace.capture import seen_context
-
     for spans in golden_spans(name).values():
         both = []
         for order in (spans, spans[::-1]):

@@ -296,8 +296,6 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"answered"})
 """
-
-
 IN_POOL = """
 import threading
 starting = threading.Thread(target=init, args=(quick,))

@@ -43,8 +43,6 @@ def test_check_digits() -> None:
 
 
 RANDOM = "u7Gq0zXw" + "4LkT9sVb2NfJ6RyC"
-
-
 _B64 = "MIIEpAIBAAKCAQEAu7Gq0zXw4LkT9sVb2NfJ6RyC"
 _REPORTED = [row for name, row in BY_RULE.items() if BY_ID[name].report]
 ITEMS = [expanded(text, seed=0) for row in (*_REPORTED, *LABELS) for text in row.get("matches", ())]

@@ -649,7 +649,6 @@ def test_a_cursor_stays_a_cursor(by_hand: Recorded) -> None:
 
 def test_a_result_is_returned_where_no_thread_can_be_started(by_hand: Recorded) -> None:
     reaper.reset()
-
     with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
         assert "".join(plain_stream(["24 ", "months."])) == "24 months."
     assert by_hand.traces[0].answer == "24 months."

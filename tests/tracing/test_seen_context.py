@@ -8,6 +8,9 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
 
 import ragtrace
 from ragtrace import plugins
@@ -96,10 +99,6 @@ def test_prompt_as_context(recorded: Recorded, messages: list[Any], answer: str,
 
 
 def test_an_inner_graph_that_waits_does_not_make_its_caller_wait(recorded: Recorded) -> None:
-    from langgraph.checkpoint.memory import InMemorySaver
-    from langgraph.graph import START, MessagesState, StateGraph
-    from langgraph.types import interrupt
-
     def graph(node: Any, **more: Any) -> Any:
         return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile(**more)
 

@@ -251,7 +251,6 @@ def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFi
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert url.rpartition("/")[0].partition("//")[2] in error
-
     transport = open_transport(parse_address(url))
     try:
         assert transport.publish([message(1)]) == ["unreachable"]

@@ -41,7 +41,6 @@ def test_a_sealed_payload_opens_for_its_trace_and_headers_alone(file: Path) -> N
     assert payload_of(sealed, keys) == payload_of(plain, None) == plain.payload
     assert plain.payload not in sealed.payload
     assert sealed.headers == {**plain.headers, HEADER_KEY_ID: _DAY}
-
     altered = [replace(sealed, key=f"{2:032x}")]
     for name, value in ((HEADER_SCHEMA, "2"), (HEADER_PROBABILITY, "0.5"), (HEADER_KEY_ID, "2026-01-02")):
         altered.append(replace(sealed, headers={**sealed.headers, name: value}))
