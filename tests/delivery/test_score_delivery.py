@@ -1,9 +1,10 @@
-"""What becomes of scores on their way, whatever the backend does; with Phoenix's API as the backend."""
+"""What becomes of scores on their way, whatever the backend does; with Phoenix's API as the backend, and by `init`."""
 
 from __future__ import annotations
 
 import logging
 import socket
+import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ from requests.exceptions import ContentDecodingError
 
 import ragtrace
 from ragtrace.errors import SettingError
+from ragtrace.evaluation import evaluator
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
@@ -308,3 +310,49 @@ def test_an_answer_without_an_end_is_an_error() -> None:
         Thread(target=answer, daemon=True).start()
         with pytest.raises(ContentDecodingError, match="more than 33554432 bytes"):
             session.get(f"http://127.0.0.1:{server.getsockname()[1]}/", timeout=60)
+
+
+@evaluator(needs={"answer"}, threshold=0.5)
+def half(trace: Trace) -> float:
+    return 0.25
+
+
+@pytest.fixture(autouse=True)
+def ends() -> Iterator[None]:
+    yield
+    ragtrace.shutdown(timeout=1)
+
+
+def ask() -> str:
+    with ragtrace.request("How long?") as request:
+        request.answered("Two years.")
+    return request.trace_id
+
+
+def test_scores_and_late_scores_arrive() -> None:
+    api = PhoenixApi()
+    with serving(api) as server:
+        runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
+        trace_id = ask()
+        assert ragtrace.flush(timeout=60)
+        ragtrace.score(trace_id, "solved", True)
+        assert ragtrace.flush(timeout=60)
+        metrics = urllib.request.urlopen(str(runtime.metrics_url)).read().decode()
+        stats = runtime.deliveries["phoenix"]
+    assert sorted(name for _, name, _ in api.rows) == ["half", "solved"]
+    assert len({span for span, _, _ in api.rows}) == 1
+    assert stats.accepted == stats.delivered == 2
+    assert 'ragtrace_export_items_total{app="shop",env="dev",sink="phoenix"} 2.0' in metrics
+    assert 'ragtrace_export_failures_total{app="shop",env="dev",reason="queue_full",sink="phoenix"} 0.0' in metrics
+
+
+def test_flush_says_that_scores_are_lost() -> None:
+    api = PhoenixApi()
+    api.key = "another"
+    with serving(api) as server:
+        runtime = ragtrace.init(app="shop", evaluators=[half], phoenix_url=server.url, prometheus_port=0)
+        ask()
+        assert not ragtrace.flush(timeout=30)
+        assert ragtrace.flush(timeout=60)
+        metrics = urllib.request.urlopen(str(runtime.metrics_url)).read().decode()
+    assert 'reason="unauthorized",sink="phoenix"} 1.0' in metrics

@@ -1,4 +1,4 @@
-"""Building an index, and the ids of what is found in it."""
+"""What counts as a request: not the building of an index, nor the steps around a model call; and the ids of chunks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.extractors import SummaryExtractor
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.prompts import PromptTemplate
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index import core
 from ragtrace_llama_index import conversion
 from tests.conftest import Recorded
-from tests.llama_index.cases import QUESTION, Speaker
+from tests.llama_index.cases import NODES, QUESTION, Fixed, Speaker
 
 TEXT = "The pump is covered for 24 months. " * 20
 
@@ -72,3 +73,20 @@ def test_the_documents_own_id(instrumented: Recorded) -> None:
     random = str(uuid.uuid4())
     nodes = [TextNode(text="a", id_="own"), TextNode(text="b", id_=random)]
     assert [d.id for d in conversion.documents_of([NodeWithScore(node=n) for n in nodes])] == ["own", random]
+
+
+PROMPT = PromptTemplate("{context}\n{question}")
+
+
+def ask_step_by_step(question: str) -> str:
+    MockEmbedding(embed_dim=8).get_query_embedding(question)
+    context = "\n".join(found.node.get_content() for found in Fixed().retrieve(question))
+    return str(Speaker().complete(PROMPT.format(context=context, question=question)))
+
+
+def test_five_questions_step_by_step_are_five_requests(instrumented: Recorded) -> None:
+    answers = [ask_step_by_step(f"How long is pump {i} covered?") for i in range(5)]
+    assert [trace.query for trace in instrumented.traces] == [f"How long is pump {i} covered?" for i in range(5)]
+    assert [trace.answer for trace in instrumented.traces] == answers
+    assert all([d.id for d in t.documents] == [node.node_id for node in NODES] for t in instrumented.traces)
+    assert [name.split()[0] for name, _ in instrumented.tree()[:3]] == ["embeddings", "retrieval", "text_completion"]

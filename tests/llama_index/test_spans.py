@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from llama_index.core import VectorStoreIndex
+from llama_index.core.base.response.schema import Response
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.schema import NodeWithScore, TextNode
 from opentelemetry.sdk.trace import ReadableSpan
 
 from ragtrace.capture.content import ContentPolicy
-from ragtrace_llama_index.conversion import documents_of, origin
+from ragtrace_llama_index.conversion import documents_of, origin, sources_of
 from tests.conftest import Recorded
+from tests.hostile import Unbound
 from tests.llama_index.cases import ANSWER, CASES, NODES, QUESTION, Fixed, Speaker, engine, scored
 from tests.llama_index.conftest import traced
 from tests.row_files import table
@@ -162,3 +166,22 @@ def test_one_bad_node_hides_no_other() -> None:
     assert [each.id for each in documents_of([first, Broken(), Mean(), second])] == ["n0", "n1"]
     assert documents_of(object()) == []
     assert origin(["a"]) == {}
+
+
+CHANGES: dict[str, Callable[[NodeWithScore], None]] = {
+    "nothing": lambda item: None,
+    "another score": lambda item: setattr(item, "score", 0.9),
+    "another text": lambda item: item.node.set_content("Oil it."),
+    "more metadata": lambda item: item.node.metadata.update(page=2),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_node_is_read_again(change: str) -> None:
+    """Otherwise the response's document is the retrieval's. A source that raises hides no other."""
+    item = NodeWithScore(node=TextNode(text="Oil the pump.", id_="1", metadata={"page": 1}), score=0.5)
+    (document,) = documents_of([item])
+    CHANGES[change](item)
+    sources = sources_of(Response("answer", source_nodes=[Unbound(), item]), {id(item): document})  # type: ignore[list-item]
+    assert sources == documents_of([item])
+    assert (sources[0] is document) == (sources == [document]) == (change == "nothing")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -350,3 +352,17 @@ def test_no_exported_byte_holds_a_redacted_secret(fail: bool, tmp_path: Path) ->
     written = [json.loads(line) for line in places["spans_file"].splitlines()]
     assert {each["name"] for each in written} == set(received.spans())
     assert any("gen_ai.evaluation.quotes.score" in each["attributes"] for each in written)
+
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "export_pressure.py"
+
+
+@pytest.mark.process
+def test_a_saturated_event_loop_drops_no_span() -> None:
+    """200 tasks that never idle end six times as many spans as the queue takes: each reaches the collector."""
+    # A queue of the usual size: a busy machine may let the collector's process wait while the application goes on.
+    size = ["--spans", "24576", "--queue", "4096", "--work", "2000"]
+    command = [sys.executable, str(BENCHMARK), *size]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    report = json.loads(done.stdout)
+    assert (report["missing"], report["dropped"]) == (0, 0)

@@ -13,11 +13,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags, get_current_span
 
 import ragtrace
+from ragtrace import plugins
+from ragtrace.capture.spans.texts import document_of
 from ragtrace.errors import SettingError
-from ragtrace.records import Evaluation
+from ragtrace.evaluation import EvaluationError, evaluator, run
+from ragtrace.records import Evaluation, Facts, Trace
+from ragtrace.testing import make_trace
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp import attach, set_up
+from ragtrace_otlp.scores import ScoreFormat
 from tests.otlp.receivers import recording
 
 SECRET = "jane.doe@example.org"
@@ -206,3 +211,34 @@ def test_values_are_cut_after_they_are_masked(monkeypatch: pytest.MonkeyPatch, t
     found = json.loads(line)
     assert found["attributes"].pop("gen_ai.evaluation.pii.explanation") == "It has an address."
     assert [found["attributes"], found["events"][0]["attributes"]] == [{"found": "Write to [email]"[:16]}] * 2
+
+
+API_KEY = "sk-proj-Ab3dEfGh1jKlMn0pQrStUvWxYz12345678"
+FORM = ScoreFormat(explanations=True, sanitizer=MASKING)
+
+
+@evaluator(needs={"answer"})
+def quotes(trace: Trace) -> float:
+    """Fails with the answer as the reason."""
+    raise EvaluationError("broken", trace.answer)
+
+
+def test_ids_of_other_libraries_spans_have_no_half_of_a_secret() -> None:
+    document = document_of({"id": f"{'word ' * 49} {API_KEY}", "content": "The pump runs."})
+    assert document is not None
+    assert "sk-proj" not in MASKING.text(document.id, 256)
+
+
+@pytest.mark.parametrize("name", ["groundedness", "groundedness_lexical", "groundedness_cosine", "quotes"])
+@pytest.mark.parametrize("cut", [40, 80, 200, 300, 1_000])
+def test_explanations_have_no_half_of_a_secret(name: str, cut: int) -> None:
+    """Evaluators return whole texts; what leaves is masked, and then cut."""
+    check = quotes if name == "quotes" else plugins.load(name)
+    for shift in (2, 12, 30):
+        words = "the pump runs very well and " * 50
+        answer = f"{words[: cut - shift]} {API_KEY} {words}."
+        trace = make_trace("What?", answer=answer, documents=["The valve is red."], facts=Facts(name="x"))
+        ((score,),) = run(check, [trace])
+        left = FORM.explanation(score) or ""
+        assert left, score
+        assert not any(API_KEY[:n] in left for n in range(10, len(API_KEY)))

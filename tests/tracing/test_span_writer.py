@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from ragtrace import semconv
-from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.content import ContentPolicy, quoted
 from ragtrace.capture.recorder import Recorder
 from ragtrace.capture.span_writer import attributes_of, defer_attributes
 from ragtrace.text.sanitizer import Sanitizer
@@ -70,3 +73,13 @@ def test_redaction_is_no_work_of_the_request() -> None:
 
 def test_a_span_that_does_not_record_takes_nothing() -> None:
     defer_attributes(NonRecordingSpan(SpanContext(1, 2, is_remote=False)), lambda: PLAIN)
+
+
+ORDINARY = "The pump is covered for 24 months. “Really?” Yes, and in Köln it is, too. "
+
+
+@given(st.text(), st.lists(st.sampled_from(['"', "\\", "\n", "\r", "\t", "\0", "\x1f", "\b", "\x7f", "”", "\ud800"])))
+@example("", ['"', "\\", "\n", '\\"'])
+def test_a_text_as_a_json_string(text: str, special: list[str]) -> None:
+    for whole in (text, "".join(special), ORDINARY * 20 + text + "".join(special), (text + "".join(special)) * 40):
+        assert quoted(whole) == json.dumps(whole, ensure_ascii=False)
