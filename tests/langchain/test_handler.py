@@ -84,9 +84,7 @@ def test_nested_retrievers_are_not_doubled(recorded: Recorded, config: Any) -> N
 
     make_chain(Outer()).invoke("q", config)
     inside = [("retrieval Fixed", []), ("retrieval Fixed", [])]
-    assert recorded.tree() == [
-        ("invoke_workflow rag", [("retrieval Outer", inside), ("chat FakeListChatModel", [])]),
-    ]
+    assert recorded.tree() == [("invoke_workflow rag", [("retrieval Outer", inside), ("chat FakeListChatModel", [])])]
     (trace,), (outer,) = recorded.traces, recorded.named("retrieval Outer")
     assert [d.id for d in trace.documents] == ["d0", "d1", "d2"]
     assert trace.facts.stages["retrieval"] == pytest.approx(((outer.end_time or 0) - (outer.start_time or 0)) / 1e9)

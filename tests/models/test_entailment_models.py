@@ -64,12 +64,7 @@ def classifier(request: pytest.FixtureRequest, tmp_path: Path, torch: Any) -> Ca
     def make(names: dict[int, str] = LABELS, tokens: int = 256) -> str:
         named = {"num_labels": len(names), "id2label": names, "label2id": {name: i for i, name in names.items()}}
         config = getattr(transformers, f"{request.param}Config")(
-            **TINY,
-            num_hidden_layers=2,
-            max_position_embeddings=tokens,
-            pad_token_id=0,
-            initializer_range=1.0,
-            **named,
+            **TINY, num_hidden_layers=2, max_position_embeddings=tokens, pad_token_id=0, initializer_range=1.0, **named
         )
         model = getattr(transformers, f"{request.param}ForTokenClassification")(config)
         return save(tmp_path / f"{len(names)}-{tokens}", model, bert_tokenizer(tokens))

@@ -67,15 +67,12 @@ def broken(trace: Trace) -> float:
 def test_tree_and_events_arrive(protocol: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     endpoint, received = request.getfixturevalue("grpc_receiver" if protocol == "grpc" else "http_receiver")
-    runtime = ragtrace.init(
+    with contextlib.closing(ragtrace.init(
         app="wire-app", env="test", evaluators=[half, broken], otlp_endpoint=endpoint, capture_content="true",
         frameworks=("langchain",), sample_per_second=0,
-    )  # fmt: skip
-    try:
+    )) as runtime:  # fmt: skip
         ask("How?")
         assert runtime.flush(60)
-    finally:
-        runtime.close()
     spans = received.spans()
     assert set(spans) == {"invoke_workflow wire", "retrieval Two", "chat FakeListChatModel"}
     root = spans["invoke_workflow wire"]
@@ -123,17 +120,14 @@ def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received])
         release.wait(30)
         return 1.0
 
-    runtime = ragtrace.init(
-        evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, frameworks=("langchain",)
-    )
-    try:
+    with contextlib.closing(
+        ragtrace.init(evaluators=[slow, half], otlp_endpoint=endpoint, hold_seconds=0.05, frameworks=("langchain",))
+    ) as runtime:
         ask("How?")
         hold = next(s for s in runtime.pipeline._sinks if hasattr(s, "stats"))
         until(lambda: hold.stats().expired)
         release.set()
         assert runtime.flush(60)
-    finally:
-        runtime.close()
     spans = received.spans()
     root, late = spans["invoke_workflow wire"], spans["evaluation"]
     assert plain(root.attributes)[semconv.STATUS] == "pending_timeout"
@@ -209,12 +203,11 @@ def test_what_a_collector_does_not_take_is_no_success(status: int, headers: str,
 def test_a_second_start_does_not_join_what_the_first_one_shut_down(http_receiver: tuple[str, Received]) -> None:
     """A provider of ours stays the global one after `close`; the next `init` without an endpoint does not join it."""
     ragtrace.init(evaluators=[half], otlp_endpoint=http_receiver[0], frameworks=("langchain",)).close()
-    runtime = ragtrace.init(evaluators=[half], frameworks=("langchain",), sample_per_second=0)
-    try:
+    with contextlib.closing(
+        ragtrace.init(evaluators=[half], frameworks=("langchain",), sample_per_second=0)
+    ) as runtime:
         ask("How?")
         assert runtime.flush(60)
-    finally:
-        runtime.close()
 
 
 SECRET = "MARKED-7f3a9c"
@@ -309,19 +302,15 @@ def leak_names() -> None:
 def exported(leaks: Callable[[], None], folder: Path, framework: str) -> tuple[Received, dict[str, bytes]]:
     """What is received, and all bytes that leave, of requests that hold the secret. None of them may hold it."""
     spans, report = folder / "spans.jsonl", folder / "report.jsonl"
-    with http_server() as (endpoint, received):
-        runtime = ragtrace.init(
-            app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
-            report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan", "tenant"],
-            explanations=True, redact=hide, prometheus_port=0, frameworks=(framework,), sample_per_second=0,
-        )  # fmt: skip
-        try:
-            leaks()
-            assert runtime.flush(60)
-            with urllib.request.urlopen(runtime.metrics_url or "") as page:
-                metrics = page.read()
-        finally:
-            runtime.close()
+    with http_server() as (endpoint, received), contextlib.closing(ragtrace.init(
+        app="wire-app", evaluators=[quotes, fails], otlp_endpoint=endpoint, spans_file=str(spans),
+        report_file=str(report), capture_content="SPAN_AND_EVENT", capture_tags=["plan", "tenant"],
+        explanations=True, redact=hide, prometheus_port=0, frameworks=(framework,), sample_per_second=0,
+    )) as runtime:  # fmt: skip
+        leaks()
+        assert runtime.flush(60)
+        with urllib.request.urlopen(runtime.metrics_url or "") as page:
+            metrics = page.read()
     places = {
         "spans": received.traces.SerializeToString(), "events": received.logs.SerializeToString(),
         "spans_file": spans.read_bytes(), "report_file": report.read_bytes(), "metrics": metrics,

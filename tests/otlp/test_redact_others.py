@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,9 @@ def test_a_provider_that_cannot_be_wrapped_is_an_error() -> None:
 def test_other_libraries_in_a_provider_of_ours(tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     options: dict[str, Any] = {"frameworks": (), "prometheus_port": -1, "evaluators": ["pii_leakage"]}
-    runtime = ragtrace.init(spans_file=str(path), redact="pii", redact_others=True, **options)
-    try:
+    with closing(ragtrace.init(spans_file=str(path), redact="pii", redact_others=True, **options)) as runtime:
         _record(runtime.tracer_provider)
         assert runtime.flush()
-    finally:
-        runtime.close()
     (line,) = path.read_text("utf-8").splitlines()
     assert "jane" not in line
     assert json.loads(line)["name"] == "GET /users/*"

@@ -12,6 +12,7 @@ import time
 import urllib.request
 import weakref
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -62,13 +63,10 @@ class Scraped:
 
     @staticmethod
     def _asked(sink: PrometheusSink, accept: str) -> str:
-        server = sink.serve(0)
-        try:
+        with closing(sink.serve(0)) as server:
             request = urllib.request.Request(server.url, headers={"Accept": accept})
             with urllib.request.urlopen(request, timeout=60) as response:
                 return str(response.read().decode())
-        finally:
-            server.close()
 
     def samples(self, name: str) -> list[Any]:
         return [s for f in self.families for s in f.samples if s.name == name]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -138,15 +139,14 @@ def test_an_application_that_starts_ragtrace_is_recorded(monkeypatch: pytest.Mon
 
 def test_a_ragtrace_that_runs_rests_during_a_recording() -> None:
     capture = Capture()
-    runtime = ragtrace.init(evaluators=[good], sinks=[capture], frameworks=("langchain",), sample_per_second=0)
-    try:
+    with closing(
+        ragtrace.init(evaluators=[good], sinks=[capture], frameworks=("langchain",), sample_per_second=0)
+    ) as runtime:
         chain.invoke("before")
         with record([good]) as recording:
             chain.invoke("within")
         chain.invoke("after")
         assert runtime.flush(60)
-    finally:
-        runtime.close()
     assert [trace.query for trace in recording.traces] == ["within"]
     assert sorted(evaluation.trace.query for evaluation in capture.evaluations) == ["after", "before"]
 

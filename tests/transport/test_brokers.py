@@ -21,14 +21,7 @@ from ragtrace_brokers.message import HEADER_REASON, Publisher, TraceMessage, Tra
 from ragtrace_brokers.seal import SealedPublisher, TransportKeys
 from tests.otlp.receivers import http_server
 from tests.transport.brokers import BROKERS, KAFKA, SURVIVING, Broker, stream_name
-from tests.transport.workers import (
-    fetching,
-    message,
-    messages,
-    wait_scored,
-    worker_process,
-    write_keys,
-)
+from tests.transport.workers import fetching, message, messages, wait_scored, worker_process, write_keys
 from tests.worker.running import scores, wait_for
 
 

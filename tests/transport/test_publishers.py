@@ -251,11 +251,8 @@ def test_an_unreachable_broker_is_one_line(scheme: str, capsys: pytest.CaptureFi
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1
     assert url.rpartition("/")[0].partition("//")[2] in error
-    transport = open_transport(parse_address(url))
-    try:
+    with closing(open_transport(parse_address(url))) as transport:
         assert transport.publish([message(1)]) == ["unreachable"]
-    finally:
-        transport.close()
 
 
 def test_a_connection_that_stays_silent_is_closed() -> None:
