@@ -100,7 +100,7 @@ class Requests:
         for stage, seconds in request.stages.items():
             if stage in _STAGES:
                 m.stages.observe(amount(seconds), stage)
-        if request.scores or request.retrievals:
+        if (request.scores or request.retrievals) and request.status != "waiting":  # its chunks count when it goes on
             m.documents.observe(float(len(request.scores)))
             m.empty.inc(by=not request.scores)
         if scores := [score for score in request.scores if score is not None]:

@@ -11,10 +11,8 @@ from typing import Any
 from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
-from ragtrace.capture.finish import seen_documents
-from ragtrace.capture.request import Run, agent_of
-from ragtrace.capture.seen_context import latest, seen_besides, with_carried
-from ragtrace.records import Document
+from ragtrace.capture.finish import before_question
+from ragtrace.capture.request import Before, Run, agent_of
 from ragtrace.text.sanitizer import sendable
 
 _MAX_THREADS = 1_000
@@ -25,8 +23,9 @@ _CALLBACKS = ("langchain_core.callbacks", "ragtrace_langchain")
 GRAPH, ELSEWHERE = "graph", "elsewhere"
 """The state of a graph, and of one that stopped in another process."""
 
-_interrupted: dict[tuple[str, ...], tuple[SpanContext, str | None, tuple[Document, ...]]] = {}
-"""Root span, question and context of an interrupted graph, by `Request.graph`. Its single operations are atomic."""
+_interrupted: dict[tuple[str, ...], tuple[SpanContext, str | None, Before, str | None]] = {}
+"""Root span, question, earlier work and user of an interrupted graph, by `Request.graph`, and by that and the user: not
+each run of a thread may name its user. Single operations are atomic."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
@@ -112,14 +111,16 @@ def _thread(root: Run) -> tuple[str, ...]:
 
 def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
     """Notes which graph a root runs; one that goes on gets what it had before. New inputs end what it had asked."""
-    caller, tenant = _caller(), str(root.request.metadata.get("tenant", ""))
-    saver = getattr(caller.f_locals.get("self"), "checkpointer", None) if caller is not None else None
+    caller, request = _caller(), root.request
+    own = caller.f_locals.get("self") if caller is not None else None
+    saver = getattr(own, "checkpointer", None)
     # What is only in memory is this graph's own, whatever others call their threads.
-    memory = str(id(saver)) if type(saver).__name__ in ("InMemorySaver", "MemorySaver") else ""
-    root.request.graph, root.request.frame = (str(thread), graph.name, tenant, memory), caller
+    is_in_memory = any(kind.__name__ in ("InMemorySaver", "MemorySaver") for kind in type(saver).__mro__)
+    name, memory = str(getattr(own, "name", graph.name)), str(id(saver)) if is_in_memory else ""  # a run's may differ
+    request.graph, request.frame = (str(thread), name, str(request.metadata.get("tenant", "")), memory), caller
     resumes = getattr(inputs, "resume", None) is not None
     if not resumes and inputs is not None:
-        _interrupted.pop(_thread(root), None)
+        _forget(root)
     elif not link_resumption(root) and resumes:
         graph.state = ELSEWHERE
 
@@ -158,7 +159,7 @@ def complete_interrupt(root: Run | None) -> bool:
     if root is None or root.parent is not None or root.request.interrupt is None:
         return False
     root.answer = root.request.interrupt
-    if _interrupted.get(_thread(root), (None,))[0] == root.span.get_span_context():
+    if (remembered := _remembered(root)) is not None and remembered[0] == root.span.get_span_context():
         remember_interrupt(root)  # unless it goes on already
     return True
 
@@ -168,10 +169,13 @@ def remember_interrupt(root: Run) -> None:
     thread, root.request.calls_before = _thread(root), len(root.request.model_calls)
     if not thread[0]:
         return
-    _interrupted.pop(thread, None)  # to the end: the oldest goes first
-    chunks = seen_documents(root)
-    context = latest(with_carried(root.request, chunks, seen_besides(root, chunks)))
-    _interrupted[thread] = (root.span.get_span_context(), root.query, context)
+    _forget(root)  # to the end: the oldest goes first
+    entry = (root.span.get_span_context(), root.query, before_question(root), root.request.user)
+    _interrupted[*thread, root.request.user or ""] = entry
+    if thread in _interrupted:  # another user's: without a user it is not known whose goes on
+        _interrupted.pop(thread, None)
+    else:
+        _interrupted[thread] = entry
     while len(_interrupted) > _MAX_THREADS:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
             del _interrupted[next(iter(_interrupted))]
@@ -180,19 +184,31 @@ def remember_interrupt(root: Run) -> None:
 def forget_interrupt(root: Run | None) -> None:
     """Forgets the interrupted graph that this root has brought to its answer."""
     if root is not None and root.request.is_resumption and root.request.interrupt is None:
+        _forget(root)
+
+
+def _remembered(root: Run) -> tuple[SpanContext, str | None, Before, str | None] | None:
+    thread, user = _thread(root), root.request.user
+    entry = _interrupted.get((*thread, user or "")) or _interrupted.get(thread)
+    return entry if entry is not None and (user is None or entry[3] in (None, user)) else None
+
+
+def _forget(root: Run) -> None:
+    if _remembered(root) is not None:
+        _interrupted.pop((*_thread(root), root.request.user or ""), None)
         _interrupted.pop(_thread(root), None)
 
 
 def link_resumption(root: Run) -> bool:
     """Links the root of a graph that goes on to that of the run that was interrupted, whose question and context it
     gets; whether that is known. It stays remembered until this one answers: a resumption that fails is repeated."""
-    request, interrupted = root.request, _interrupted.get(_thread(root))
+    request, interrupted = root.request, _remembered(root)
     request.interrupt = None
     if interrupted is not None:
         request.is_resumption = True
-        context, question, carried = interrupted
+        context, question, before, _ = interrupted
         root.query = question or root.query
         if context != root.span.get_span_context():  # else it goes on in the request by hand in which it asked
-            request.carried = carried
+            request.before = before
             root.span.add_link(context)
     return interrupted is not None

@@ -162,6 +162,7 @@ class Tracer:
             own = {document.id for retrieval in run.request.retrieved for document in retrieval.documents or ()}
             replies = [text for call in run.request.model_calls if own and (text := (call.answer or "").strip())]
             sources = [d for d in sources if d.id in own or not any(text in d.content for text in replies)] or sources
+            sources = list({(d.id, d.content): d for d in sources}.values())  # several questions find the same
             if run.parent is None:
                 run.request.sources = sources
             else:  # one of several components of a request of another framework, or by hand

@@ -10,8 +10,8 @@ from ragtrace import semconv
 from ragtrace.capture import timing
 from ragtrace.capture.fragments import shown_documents
 from ragtrace.capture.model_messages import last_question
-from ragtrace.capture.request import SEARCHES, Run
-from ragtrace.capture.seen_context import earlier_chunks, in_prompt, seen_besides, with_carried
+from ragtrace.capture.request import SEARCHES, Before, Request, Run
+from ragtrace.capture.seen_context import earlier_chunks, in_prompt, latest, seen_besides, with_carried
 from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
@@ -30,7 +30,8 @@ def trace_of(
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
     chunks = tuple(request.sources or ())
-    earlier = () if request.carried else earlier_chunks(root, chunks)
+    before = request.before
+    earlier = () if before.documents or before.retrievals else earlier_chunks(root, chunks)
     is_waiting = request.interrupt is not None
     context = root.span.get_span_context()
     return Trace(
@@ -115,6 +116,17 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
     return tuple(reversed(distinct.values()))
 
 
+def before_question(root: Run) -> Before:
+    """What a request has done when it stops to ask a person."""
+    chunks, request = seen_documents(root), root.request
+    context = latest(with_carried(request, chunks, seen_besides(root, chunks)))
+    return Before(context, _retrievals(request), (*request.before.steps, *map(_step, request.tool_calls)))
+
+
+def _retrievals(request: Request) -> int:
+    return request.before.retrievals + len(request.retrieved) or int(bool(request.sources))
+
+
 def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document]) -> list[Sequence[Document]]:
     """Returns the groups of documents after a step that returned `documents`: they replace the groups that they were
     chosen from."""
@@ -142,12 +154,12 @@ def _facts(
         provider=_declared(of_model.get(semconv.PROVIDER), sanitizer),
         response_id=_declared(of_model.get(semconv.RESPONSE_ID), sanitizer),
         finish_reason=last.finish_reason if last is not None else None,
-        retrievals=len(request.retrieved) or int(bool(request.sources) or any(not d.source for d in request.carried)),
+        retrievals=_retrievals(request),
         chunks_of_earlier_turns=earlier_turns, stages=timing.seconds_by_stage(request.stage_times),
         time_to_first_chunk=max(0, root.first_chunk - root.started) / 1e9 if root.first_chunk else None,
         input_tokens=sum(each.input for each in usage.values()) if usage else None,
         output_tokens=sum(each.output for each in usage.values()) if usage else None, usage=usage,
-        steps=tuple(_step(call) for call in request.tool_calls), cancelled=cancelled,
+        steps=(*request.before.steps, *map(_step, request.tool_calls)), cancelled=cancelled,
         waiting=request.interrupt is not None, unrecorded=not context.trace_flags.sampled,
         trace_state=context.trace_state.get(semconv.TRACE_STATE_MEMBER, "") if context.trace_state else "",
         spans=timing.spans(root, request.finished) if from_spans else (), from_spans=from_spans,

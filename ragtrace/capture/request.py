@@ -86,6 +86,15 @@ def agent_of(run: Run | None) -> str | None:
     return next((each.attributes.get(semconv.AGENT_NAME) for each in runs if each.operation == semconv.OP_AGENT), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a request did before it asked a person: documents that its model saw, retrievals, `Facts.steps`."""
+
+    documents: Sequence[Document] = ()
+    retrievals: int = 0
+    steps: tuple[Mapping[str, str], ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """The state of one request: everything below one root run."""
@@ -123,11 +132,10 @@ class Request:
     """What the application asked a person, where it stopped to ask."""
     calls_before: int = 0
     """Model calls that had started by then."""
-    carried: Sequence[Document] = ()
-    """What the model saw before the request stopped to ask a person, where it goes on now."""
+    before: Before = field(default_factory=Before)
     is_resumption: bool = False
     graph: tuple[str, ...] | None = None
-    """Thread, name, tenant and memory of the graph that runs."""
+    """Thread and name of the graph that runs, its tenant, user and memory."""
     frame: FrameType | None = None
     """The frame of LangGraph's own loop around the graph; what it holds at the end says whether the graph has ended."""
     prompt_version: object = None

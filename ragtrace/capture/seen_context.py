@@ -34,7 +34,7 @@ _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 NOTHING = "The result is empty."
 """The sentence that replaces an empty result: the reader was trained on sentences."""
 
-_chunks: dict[tuple[str, str | None, str], tuple[Document, ...]] = {}
+_chunks: dict[tuple[str | None, ...], tuple[Document, ...]] = {}
 
 
 def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, ...]:
@@ -43,7 +43,7 @@ def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, 
     request = root.request
     if request.session is None:
         return ()
-    key = (request.session, request.user, request.service)
+    key = (request.session, request.user, request.service, str(request.metadata.get("tenant", "")))
     remembered = _chunks.pop(key, ())  # to the end: the oldest session goes first
     searched = bool(request.retrieved or documents)
     memory = latest([*documents, *remembered])
@@ -73,7 +73,7 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     }
     latest_ones = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in latest_ones]
-    if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved):
+    if len(question) >= LONG_PROMPT or not (documents or chunks or request.retrieved or request.before.documents):
         prompt = _prompt(root)
         if len(question) >= LONG_PROMPT or len(prompt) > len(question) + _MORE:
             documents.append(Document("prompt", prompt[:_RESULT_CHARS] or question, source="prompt"))
@@ -95,18 +95,32 @@ def _with_call(result: str, arguments: object) -> str:
 def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:
     """Chunks and others, each with what the request saw of its kind before it asked a person."""
     present = {(document.source, document.content) for document in (*chunks, *others)}
-    before = [document for document in request.carried if (document.source, document.content) not in present]
+    before = [document for document in request.before.documents if (document.source, document.content) not in present]
     return (*chunks, *(d for d in before if not d.source), *others, *(d for d in before if d.source))
 
 
 def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, str]]:
-    """Names, arguments and results of the request's tools, and of those in the messages of the model call that
-    answered. Of the result of a tool that retrieved, its chunks are left out; all of it, if a model below wrote it."""
+    """Names, arguments and results of the request's tools, as the model call that answered read them. Of the result of
+    a tool that retrieved, its chunks are left out; all of it, if a model below wrote it."""
     request = root.request
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
+    calls: dict[str | None, ToolCallPart] = {}
+    results: list[tuple[ToolCallPart, str]] = []
+    read: dict[str, str] = {}
+    for message in (message for call in _answering(root) for message in call.messages):
+        for part in message.content if isinstance(message.content, (list, tuple)) else ():
+            if isinstance(part, ToolCallPart):
+                calls[part.id] = ToolCallPart(part.name) if part.id in calls else part  # whose arguments is not known
+            elif isinstance(part, ToolResultPart):
+                text = part_text(part).strip()
+                results.append((calls.get(part.id, ToolCallPart("tool")), text))
+                read[part.id or ""] = text
     texts, writers = set(), set()
     for run in request.tool_calls:
         text = (run.answer or "").strip()
+        message_text = read.get(str(run.attributes.get(semconv.TOOL_CALL_ID, "")))
+        if message_text and message_text not in text and id(run) not in retrieving:
+            continue  # something replaced it before the model read it
         texts.add(text)
         if id(run) in retrieving and _is_written(text, run, request.model_calls):
             writers.add(run.name)
@@ -115,15 +129,9 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
             text = _rest(text, chunks, has_documents=bool(run.documents))
         if text and run.failure is None:  # the argument of a search is the question
             yield run.name, None if id(run) in retrieving else run.query, text
-    calls: dict[str | None, ToolCallPart] = {}
-    for message in (message for call in _answering(root) for message in call.messages):
-        for part in message.content if isinstance(message.content, (list, tuple)) else ():
-            if isinstance(part, ToolCallPart):
-                calls[part.id] = part
-            elif isinstance(part, ToolResultPart):
-                call, text = calls.get(part.id, ToolCallPart("tool")), part_text(part).strip()
-                if call.name not in writers and text not in texts:
-                    yield call.name, call.arguments, text
+    for call, text in results:
+        if call.name not in writers and text not in texts:
+            yield call.name, call.arguments, text
 
 
 def _tools_above(runs: Iterable[Run]) -> set[int]:

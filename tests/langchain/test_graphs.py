@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import gc
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -216,6 +217,66 @@ def test_two_memories_have_two_threads_of_one_name(recorded: Recorded, config: A
     second.invoke({"question": "Write to Bob."}, config)
     first.invoke(Command(resume="yes"), config)
     assert [t.query for t in recorded.traces] == ["Write to Ada.", "Write to Bob.", "Write to Ada."]
+
+
+def searching_graph(search: Any, saver: Any = None) -> Any:
+    """A graph that searches, asks a person, and repeats what it has found."""
+
+    def find(state: Draft) -> Draft:
+        with suppress(ConnectionError):
+            search.invoke(state["question"])
+        return {}
+
+    def ask(state: Draft) -> Draft:
+        return {"answer": f"It is 24 months: {interrupt('Send it?')}"}
+
+    builder = StateGraph(Draft).add_sequence([("find", find), ("ask", ask)]).add_edge(START, "find")
+    return builder.compile(checkpointer=saver or InMemorySaver())
+
+
+class OwnSaver(InMemorySaver):
+    """A subclass, as applications have."""
+
+
+@pytest.mark.parametrize(
+    ("savers", "more"),
+    [((OwnSaver(), OwnSaver()), ()), ((None, None), ("user_id",)), ((None, None), ("tenant",))],
+)
+def test_two_tenants_have_two_threads_of_one_name(recorded: Recorded, config: Any, savers: Any, more: Any) -> None:
+    shared, names = InMemorySaver(), ("Ada", "Bob")
+    config["configurable"] = {"thread_id": "1"}
+    first, second = (
+        searching_graph(Fixed(documents=[Document(name)]), saver or shared)
+        for name, saver in zip(names, savers, strict=True)
+    )
+    for graph, name in ((first, "Ada"), (second, "Bob")):
+        graph.invoke({"question": name}, config | {"metadata": dict.fromkeys(more, name)})
+    first.invoke(Command(resume="yes"), config | {"metadata": dict.fromkeys(more, "Ada")})
+    last = recorded.traces[-1]
+    assert (last.query, [d.content for d in last.documents]) == ("Ada", ["Ada"])
+
+
+def test_a_resumption_has_what_was_done_before(recorded: Recorded, config: Any) -> None:
+    """Under another name of the run, too: chunks, retrievals and tools' calls; and of a failed search that it was."""
+
+    @tool
+    def stock(item: str) -> str:
+        """Pieces."""
+        return "13 pieces"
+
+    class Down(Fixed):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            raise ConnectionError("down")
+
+    for number, search in enumerate((Fixed(documents=[Document("24 months")]), stock, Down())):
+        graph = searching_graph(search)
+        config["configurable"] = {"thread_id": f"before-{number}"}
+        graph.invoke({"question": "How long?"}, config | {"run_name": "ask"})
+        graph.invoke(Command(resume="yes"), config | {"run_name": "approve"})
+    found = [
+        ([d.content for d in t.documents], t.facts.retrievals, len(t.facts.steps)) for t in recorded.traces if t.answer
+    ]
+    assert found == [(["24 months"], 1, 0), (["13 pieces"], 0, 1), ([], 1, 0)]
 
 
 @pytest.mark.parametrize("around", ["chain", "function", "fallback"])
@@ -476,6 +537,24 @@ def look_up(what: str, top: int = 5) -> str:
     if top == 0:
         raise ToolException("nothing to look for")
     return f"found {what}"
+
+
+def test_what_middleware_put_in_place_of_a_result_is_the_context(recorded: Recorded, config: Any) -> None:
+    @tool
+    def stock(item: str) -> str:
+        """Pieces."""
+        return "13 pieces"
+
+    stock.invoke({"name": "stock", "args": {"item": "pump"}, "id": "c1", "type": "tool_call"})
+    call = {"name": "stock", "args": {"item": "pump"}, "id": "c1"}
+
+    def work(question: str) -> str:
+        stock.invoke({"type": "tool_call", **call})
+        hidden = ToolMessage("You may not see the stock.", tool_call_id="c1")
+        return chat("13 pieces").invoke([HumanMessage(question), AIMessage("", tool_calls=[call]), hidden]).text
+
+    RunnableLambda(work).invoke("How many?", config)
+    assert [d.content for d in recorded.traces[-1].documents] == ["item: pump.\nYou may not see the stock."]
 
 
 def test_a_tools_span(recorded: Recorded, config: Any) -> None:

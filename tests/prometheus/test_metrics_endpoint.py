@@ -158,16 +158,17 @@ def test_requests_are_counted_sampled_or_not(sink: PrometheusSink) -> None:
     sink.observe_request(make_trace(duration=0.3), Decision(True, 1.0, "ratio"))
     sink.observe_request(make_trace(error="ValueError"), Decision(False, 0.5, "ratio"))
     sink.observe_request(make_trace(documents=(), facts=Facts(retrievals=1, cancelled=True)), Decision(True, 1.0, "x"))
+    sink.observe_request(make_trace(documents=(), facts=Facts(retrievals=1, waiting=True)), Decision(False, 1.0, "w"))
     scraped = Scraped(sink)
     assert {s.labels["status"]: s.value for s in scraped.samples("ragtrace_requests_total")} == {
-        "ok": 1, "error": 1, "cancelled": 1, "waiting": 0,
+        "ok": 1, "error": 1, "cancelled": 1, "waiting": 1,
     }  # fmt: skip
     of = "ragtrace_sampling_decisions_total"
     assert scraped.value(of, decision="sampled_out", stratum="ratio") == 1
     assert scraped.value(of, decision="sampled", stratum="ratio") == 1
     assert scraped.value(of, decision="sampled", stratum="x") == 1
     assert scraped.value("ragtrace_retrieval_empty_total") == 1
-    assert scraped.value("ragtrace_request_duration_seconds_count") == 3
+    assert scraped.value("ragtrace_request_duration_seconds_count") == 4
 
 
 def test_labels_are_bounded() -> None:
