@@ -162,11 +162,11 @@ def _file(block: Block) -> Part | None:
 
 
 def _call(block: Block) -> Part:
-    """Anthropic's `tool_use`, OpenAI's `function_call`, LangChain's `tool_call`, Bedrock's `toolUse`."""
-    inner = block.get("toolUse", block.get("functionCall", block))
-    inner = inner if isinstance(inner, Mapping) else block
+    """Anthropic's `tool_use`, OpenAI's and Gemini's `function_call`, LangChain's `tool_call`, Bedrock's `toolUse`."""
+    inner = _inner(block, "toolUse", "functionCall", "function_call")
     arguments = next((inner[key] for key in ("input", "args", "arguments") if inner.get(key) is not None), None)
     identity = inner.get("call_id") or inner.get("id") or inner.get("toolUseId") or inner.get("tool_use_id")
+    identity = identity or (None if inner is block else inner.get("name"))  # Gemini's calls have no id
     kind = "server" if str(block.get("type")).startswith("server_") else "tool"
     return ToolCallPart(
         str(inner.get("name") or ""), arguments, text_or_none(identity), kind, text_or_none(inner.get("error"))
@@ -174,14 +174,17 @@ def _call(block: Block) -> Part:
 
 
 def _result(block: Block) -> Part:
-    """Anthropic's `tool_result`, OpenAI's `function_call_output`, Bedrock's `toolResult`."""
-    inner = block.get("toolResult", block.get("functionResponse", block))
-    inner = inner if isinstance(inner, Mapping) else block
+    """Anthropic's `tool_result`, OpenAI's `function_call_output`, Bedrock's `toolResult`, Gemini's own."""
+    inner = _inner(block, "toolResult", "functionResponse", "function_response")
     content = next((inner[key] for key in ("content", "output", "response") if inner.get(key) is not None), "")
-    names = ("tool_use_id", "call_id", "toolUseId", "tool_call_id", "id")
+    names = ("tool_use_id", "call_id", "toolUseId", "tool_call_id", "id", "name")
     identity = next((inner[key] for key in names if isinstance(inner.get(key), str)), None)
     kind = "server" if str(block.get("type")).startswith("server_") else "tool"
     return ToolResultPart(result_content(content), identity, kind)
+
+
+def _inner(block: Block, *keys: str) -> Block:
+    return next((block[key] for key in keys if isinstance(block.get(key), Mapping)), block)
 
 
 def result_content(content: object) -> object:
@@ -203,6 +206,7 @@ _READERS: dict[str, Callable[[Block], Part | None]] = {
     "tool_use": _call, "tool_call": _call, "function_call": _call, "toolUse": _call, "functionCall": _call,
     "server_tool_use": _call, "server_tool_call": _call, "invalid_tool_call": _call,
     "tool_result": _result, "function_call_output": _result, "toolResult": _result, "functionResponse": _result,
+    "function_response": _result,
     "server_tool_result": _result,
     # Pieces of a call while it is streamed, and marks without content.
     **dict.fromkeys(

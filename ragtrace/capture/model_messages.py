@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragtrace.text.sanitizer import sendable
+
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
@@ -130,6 +132,7 @@ def part_text(part: Part) -> str:
             return content
         if isinstance(content, (list, tuple)):
             return "".join(part_text(item) for item in content if isinstance(item, Part))
+        return "" if content is None else sendable(content)
     return ""
 
 

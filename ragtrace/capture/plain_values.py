@@ -113,7 +113,7 @@ def _message_of(value: Any) -> ModelMessage:
     role = identity_of(getattr(role, "value", role))
     if role.startswith("function_call"):  # items of OpenAI's Responses API
         return ModelMessage("tool" if role.endswith("_output") else "assistant", parts_of([_fields(value)]))
-    content, call_id = field_of(value, "content", "blocks", "text"), field_of(value, "tool_call_id")
+    content, call_id = field_of(value, "content", "blocks", "parts", "text"), field_of(value, "tool_call_id")
     if call_id is not None:
         return ModelMessage("tool", [ToolResultPart(result_content(content), identity_of(call_id))])
     calls = raw_calls(value)

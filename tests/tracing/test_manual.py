@@ -36,6 +36,7 @@ from ragtrace.capture.content import ContentPolicy
 from ragtrace.capture.failures import failures
 from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.seen_context import NOTHING
 from ragtrace.records import Document
 from ragtrace.text.redaction import mask_pii
 from ragtrace.text.sanitizer import Sanitizer
@@ -155,6 +156,21 @@ def test_a_loop_with_tools_by_hand(by_hand: Recorded, client: str) -> None:
     ask([*question, *turn])
     found = [(t.query, t.answer, [d.content for d in t.documents]) for t in by_hand.traces]
     assert found == [("Where is A1?", "It shipped on 3 May.", ["3 May"])]
+
+
+def test_results_of_other_forms_by_hand(by_hand: Recorded) -> None:
+    """Gemini's parts, and a look-up that found nothing."""
+    ask = ragtrace.generation(lambda contents: "It weighs 9 kilos.")
+    call = {"function_call": {"name": "scale", "args": {"item": "pump"}}}
+    result = {"function_response": {"name": "scale", "response": {"weight": "9 kilos"}}}
+    parts = (("user", {"text": "How heavy?"}), ("model", call), ("user", result))
+    ask([{"role": role, "parts": [part]} for role, part in parts])
+    with ragtrace.request("Where is order 99?") as request:
+        request.used("orders", None, {"order": "99"})
+        request.answered("There is no order 99.")
+    assert [[d.content for d in t.documents] for t in by_hand.traces] == [
+        ['item: pump.\n{"weight": "9 kilos"}'], [f"order: 99.\n{NOTHING}"],
+    ]  # fmt: skip
 
 
 def test_requests_inside_of_one_another(by_hand: Recorded) -> None:
