@@ -18,7 +18,7 @@ from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 _OURS = re.compile(rf"(?:ragtrace|{re.escape(semconv.SCORE_PREFIX)})\.[^.]+\.")
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
-    r"(?:^|[._-])(?:api_?key|args?|arguments|answers?|auth|authorization|body|completions?|content|cookies?"
+    r"(?:^|[._-])(?:api_?key|args?|birth(?:_?da(?:y|te))?|dob|arguments|answers?|auth|authorization|body|completions?|content|cookies?"
     r"|credentials?|customer|documents?|e?mail|(?:end)?user|fragment|(?:first|full|last|user)_?name|forwarded|headers?"
     r"|comments?|input|keywords?|kwargs|login|messages?|metadata|output|param(?:eter)?s?|pass(?:code|phrase|wd|word)?"
     r"|phone|pin|prompts?|pwd|query|questions?|reply|replies|results?|search|secret|stacktrace|statement|subject|terms?"
@@ -27,9 +27,15 @@ _TEXTS = re.compile(
     r"|^client\.|peer\.(?:ip|addr(?:ess)?)$"
 )
 """Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""
+_PERSONS = re.compile(
+    r"(?:^|[._-])(?<!max_)(?<!num_)(?:customer|login|otp|pass(?:code|word)|phone|pin|uid|user|enduser)(?:[._]?id)?$"
+)
+"""Names of numbers that say who somebody is, or open a door."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PATHS = frozenset({"http.target", "url.path", "http.route"})
 _URLS = frozenset({"http.url", "url.full", "url.original"})
+_LOGIN = re.compile(r"://[^/?#\s:@]*:(?!\d{1,5}[/?#])[^@/?#\s]*[/?#]\S*@")
+"""A login whose password has characters that an address may not have there."""
 _WORD = re.compile(r"(?!.*\+.*\+)[\w.:/*<>{}\[\]()+~|-]{1,128}", re.ASCII)
 """No words that a form has joined: with more than one plus sign."""
 _SEGMENT = re.compile(r"[A-Za-z]{0,24}(?:[_-][A-Za-z]{0,24}){0,2}|v\d{1,2}|[<{][\w:]{1,32}[>}]", re.ASCII)
@@ -51,10 +57,11 @@ def text_filter_for(capture: ContentPolicy, is_asked: bool, *, is_ours: bool) ->
         return capture.sanitizer if capture.sanitizer.redact is not None else None
     if is_ours or is_asked:
         return TextFilter()
-    if not capture.spans and (libraries := _instrumentations()):
+    is_secret = not capture.spans or capture.sanitizer.redact is not None
+    if is_secret and (libraries := _instrumentations()):
         _log.warning(
             "ragtrace: the application's TracerProvider exports the spans of %s with their texts (queries of URLs); "
-            "redact_others = true leaves them out",
+            "redact_others = true treats them as ragtrace's own",
             ", ".join(libraries),
         )
     return None
@@ -79,8 +86,12 @@ class TextFilter:
         """The name of a span or an event: a few words without a query; else its first word."""
         words = list(map(_clean, value.split()))
         is_name = len(words) <= (4 if any(word[0] == "/" or "://" in word for word in words) else 2)
-        is_name = is_name and all(map(_is_word, words))
-        return " ".join(words if is_name else filter(_is_word, words[:1]))[:limit] or "span"
+        name = " ".join(words)
+        if is_name and all(map(_is_word, words)) and _is_safe(name):
+            return name[:limit] or "span"
+        first = words[0] if words else ""
+        is_plain = not is_name or first[:1] == "/" or first.isalpha()  # else a value may begin
+        return (first[:limit] if is_plain and _is_word(first) else "") or "span"
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes that hold no text. Addresses keep their host and the plain words of their path."""
@@ -92,11 +103,16 @@ class TextFilter:
                 result[key] = path(str(attributes.get("http.route") or value))
             elif key in _URLS:
                 result[key] = _address(str(value), attributes.get("http.route"))
-            elif isinstance(value, (str, list, tuple)) and _TEXTS.search(_CAMEL.sub("_", key).lower()):
+            elif not isinstance(value, bool) and _names_text(key, value):
                 continue
             elif _is_plain(value := _clean(value) if isinstance(value, str) else value):
                 result[key] = value
         return result
+
+
+def _names_text(key: str, value: Any) -> bool:
+    names = _TEXTS if isinstance(value, (str, list, tuple)) else _PERSONS
+    return names.search(_CAMEL.sub("_", key).lower()) is not None and not key.startswith("process.")
 
 
 def path(text: str) -> str:
@@ -113,7 +129,7 @@ def _clean(word: str) -> str:
 def _address(text: str, route: object = None) -> str:
     """An address without texts; with a route, whose words are the application's, in the place of its path."""
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(_LOGIN.sub("://", text))
     except ValueError:
         return "*"
     start = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""

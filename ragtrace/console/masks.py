@@ -7,14 +7,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ragtrace.console.chatlogs.store_types import Review, StoredTrace, TraceSummary
-from ragtrace.records import Document, Evidence, Facts, Score, Trace
-from ragtrace.text.redaction import mask_beginning, mask_pii, mask_pii_at
+from ragtrace.console.chatlogs.store_types import MAX_COMMENT, Review, StoredTrace, TraceSummary
+from ragtrace.records import MAX_CHARS, Document, Evidence, Facts, Score, Trace
+from ragtrace.text.redaction import mask_beginning, mask_named, mask_pii, mask_pii_at
+from ragtrace.text.sanitizer import Sanitizer
 
 HIDDEN = "[hidden]"
+_SANITIZER = Sanitizer(mask_pii, redact_named=mask_named)
 _PERSON_KEYS = frozenset({"user_id", "user", "user_key", "user_name", "username", "email", "enduser.id", "user.id"})
 """Metadata whose values name a person, in any form."""
-_CUT_LENGTH = 300
+_CUT_LENGTH = 500
 """The store cuts the beginnings of texts in lists to this many characters."""
 
 
@@ -68,7 +70,8 @@ def mask_trace(stored: StoredTrace) -> StoredTrace:
 
     def masked(score: Score) -> Score:
         moved = tuple(_move(one, answer_places, chunk_places) for one in score.evidence)
-        return replace(score, explanation=_mask(score.explanation), evidence=moved)
+        explanation = score.explanation and mask_beginning(score.explanation, MAX_CHARS)
+        return replace(score, explanation=explanation, evidence=moved)
 
     documents = tuple(
         replace(chunk, id=mask_pii(chunk.id), content=content, metadata=_mask_mapping(chunk.metadata))
@@ -84,7 +87,12 @@ def mask_trace(stored: StoredTrace) -> StoredTrace:
         evaluation=evaluation,
         history=tuple((when, masked(score)) for when, score in stored.history),
         feedback=tuple(
-            replace(f, comment=_mask(f.comment), source=_mask(f.source), category=_mask(f.category))
+            replace(
+                f,
+                comment=f.comment and mask_beginning(f.comment, MAX_COMMENT),
+                source=_mask(f.source),
+                category=_mask(f.category),
+            )
             for f in stored.feedback
         ),
     )
@@ -123,7 +131,9 @@ def _mask(text: str | None) -> str | None:
 
 def _mask_mapping(values: Mapping[str, object]) -> dict[str, object]:
     return {
-        mask_pii(str(key)): HIDDEN if str(key).lower() in _PERSON_KEYS and value is not None else _mask_value(value)
+        mask_pii(str(key)): HIDDEN
+        if str(key).lower() in _PERSON_KEYS and value is not None
+        else _SANITIZER.value_of(key, value, _mask_value)
         for key, value in values.items()
     }
 

@@ -9,7 +9,7 @@ from ragtrace.base.lazy import Recent
 from ragtrace.errors import SettingError, require
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
-from ragtrace.text.redaction import MODES, KeyedHash, TimeLimited, mask_pii, redaction_function
+from ragtrace.text.redaction import MODES, KeyedHash, TimeLimited, mask_named, mask_pii, redaction_function
 from ragtrace.text.sanitizer import Sanitizer
 
 _SHORTEST_KEY = 16
@@ -39,19 +39,19 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
                 "file, that holds at least 16 characters"
             )
         hashed.text(_WARM_UP)
-        return settings, Sanitizer(_once(hashed.text), identify=identify)
+        return settings, Sanitizer(_once(hashed.text), identify=identify, redact_named=mask_named)
     if mode == "names":
         require("onnxruntime", "models", "redact = names")
         from ragtrace.evaluate.models.person_names import mask_names
 
         mask_names("Anna Berg lives at 12 Main Street.")  # loads the model at start and not in the first request
-        return settings, Sanitizer(_once(mask_names), identify=identify)
+        return settings, Sanitizer(_once(mask_names), identify=identify, redact_named=mask_named)
     if mode in ("", "off"):
         return settings, Sanitizer(identify=identify)
     mask_pii(_WARM_UP)
     if mode == "metadata_only":
         settings = replace(settings, capture_content="false", explanations=False)
-    return settings, Sanitizer(_once(mask_pii), identify=identify)
+    return settings, Sanitizer(_once(mask_pii), identify=identify, redact_named=mask_named)
 
 
 def _for_judge(settings: Settings, function: Callable[[str], str]) -> Settings:

@@ -32,8 +32,8 @@ REDACTION_FAILED = "[redaction failed]"
 _LONG_NUMBER = 10_000_000
 """Shorter numbers are counts and sizes."""
 _SECRET_FIELD = re.compile(
-    r"(?:^|[^a-z])(?:pass(?:word|wd|phrase|code)|pwd|pin|secret|token|(?:api|private|access|secret)_?key|authorization"
-    r"|(?:set_)?cookie)$"
+    r"(?:^|[^a-z])(?:pass(?:word|wd|phrase|code)|pwd|pin|cvv|cvc|otp|secret|bearer|credentials?|(set_)?cookie"
+    r"|(?:api|private|access|secret|signing)_?key|(?P<words>token|authorization))(?:_?(?:v?\d+|prod|dev|test|old|new))?$"
 )
 """Names of fields whose value is always a secret. In a sentence such a word needs more: see `text.privacy`."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|-")
@@ -73,6 +73,8 @@ class Sanitizer:
     """Characters of one text that are kept."""
     identify: Callable[[str], str] | None = None
     """Applied to the ids of users and sessions in the place of `redact`, e.g. a keyed hash."""
+    redact_named: Callable[[str, str], str] | None = None
+    """The value of a field behind the field's name, which alone may say what it is."""
     failures: RedactionFailures = field(default_factory=RedactionFailures)
     """Counts the texts that did not leave because their redaction failed."""
 
@@ -85,15 +87,19 @@ class Sanitizer:
             return sendable(value, limit)
         # Redaction comes before the cut: a secret that is cut in two is no longer recognised.
         whole = sendable(value).replace("�", "")  # the marks that stand for NUL would hide values of UTF-16
+        window = limit + _MARGIN
         try:
-            redacted = _still_json(whole, sendable(self.redact(whole[: limit + _MARGIN])))
+            redacted = _still_json(whole, sendable(self.redact(whole[:window])))
+            if len(redacted) < limit + _MARGIN // 2 and window < len(whole):  # placeholders are short
+                window *= 4
+                redacted = sendable(self.redact(whole[:window]))
         except Exception as error:  # noqa: BLE001 the application's function; what it could not redact does not leave
             self.failures.count(error)
             return REDACTION_FAILED
-        if len(whole) <= limit + _MARGIN:
+        if len(whole) <= window:
             return sendable(redacted, limit)
         head = redacted[: max(0, len(redacted) - _MARGIN // 2)][:limit]  # a secret at the end may be cut in two
-        return f"{head}... [{len(whole) - limit} characters cut]"
+        return f"{head}... [{len(whole) - window + len(redacted) - len(head)} characters cut]"
 
     def identifier(self, value: object) -> str:
         """The id of a user or a session as it leaves."""
@@ -108,11 +114,17 @@ class Sanitizer:
         return {key: self.value_of(key, value, self._attribute) for key, value in attributes.items()}
 
     def value_of(self, name: object, value: Any, prepare: Callable[[Any], Any]) -> Any:
-        """The value of a field: none of it where the field's name says that it is a secret and texts are redacted."""
-        is_text = isinstance(name, str) and isinstance(value, (str, list, tuple)) and bool(value)
-        if self.redact is not None and is_text and _SECRET_FIELD.search(_CAMEL.sub("_", str(name)).lower()):
-            return "[secret]"
-        return prepare(value)
+        """The value of a field, redacted with its name: it may say that the value is a secret, or what it is."""
+        prepared = prepare(value)
+        if self.redact is None or not isinstance(name, str) or value is None or isinstance(value, bool):
+            return prepared
+        label = _CAMEL.sub("_", name).lower()
+        if (secret := _SECRET_FIELD.search(label)) is not None:
+            kinds = (str, list, tuple) if secret["words"] else (str, list, tuple, int)
+            return "[secret]" if isinstance(value, kinds) and value not in ("", [], ()) else prepared
+        if self.redact_named is not None and isinstance(value, str) and prepared == value:
+            return self.redact_named(label.rpartition(".")[2], value)
+        return prepared
 
     def _attribute(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -174,7 +174,7 @@ def test_a_row_shows_what_lists_need(store: Store) -> None:
     store.write([made(1, Score("e", 0.8, "pass", version="2"))])
     (row,) = find(store, Filter()).rows
     assert row.scores == {"e": (0.8, "pass"), "f": (None, "error")}
-    assert (row.query, row.answer) == ("q" * 300, "a" * 300)
+    assert (row.query, row.answer) == ("q" * 500, "a" * 500)
     assert (row.app, row.model, row.prompt_version, row.duration) == ("shop", "m", "v", 2.5)
     assert (row.thumbs, row.reviewed, row.error, row.cause) == (None, False, None, None)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.text.redaction import mask_pii
+from ragtrace.text.redaction import mask_named, mask_pii
 from ragtrace.text.sanitizer import Sanitizer, sendable
 
 SECRET = "MARKED-7f3a9c"
@@ -59,6 +59,35 @@ def test_what_a_name_says_is_a_secret_stays() -> None:
     one = Sanitizer(hide)
     assert one.attributes(dict.fromkeys(names, ("Kq7v",)) | kept) == dict.fromkeys(names, "[secret]") | kept
     assert json.loads(one.json({"auth": dict.fromkeys(names, "Kq7v")})) == {"auth": dict.fromkeys(names, "[secret]")}
+
+
+def test_a_value_is_redacted_behind_its_name() -> None:
+    """Of `1985-07-04` only the name says what it is; numbers that open a door are no counts."""
+    one = Sanitizer(mask_pii, redact_named=mask_named)
+    values = {"app.dateOfBirth": "1985-07-04", "pin": 4711, "db_password_prod": "correcthorse"}
+    masked = {"app.dateOfBirth": "[date_of_birth]", "pin": "[secret]", "db_password_prod": "[secret]"}
+    kept = {
+        "released": "1985-07-04",
+        "author": "3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        "s3_key": "docs/2023/r_v2.pdf",
+        "tokenizer": "a/claude-3-5",
+        "page": "3",
+        "file_name": "report_2023-04-05.pdf",
+        "gen_ai.request.model": "gpt-4o",
+        "max_token": 4711,
+        "is_pin": True,
+    }
+    assert one.attributes(values | kept) == masked | kept
+    assert json.loads(one.json({"deep": values | kept})) == {"deep": masked | kept}
+
+
+def test_a_text_of_many_masks_is_read_further() -> None:
+    """The limit is one of what leaves, and the number says how much was left out."""
+    text = "jane.doe@corp.example, " * 1_000
+    cut = Sanitizer(mask_pii).text(text, 2_000)
+    assert cut.startswith("[email], [email]")
+    assert 1_500 < len(cut) < 2_100
+    assert len(Sanitizer(mask_pii).text(text)) > 7_000
 
 
 def test_an_exception_is_redacted_with_its_causes() -> None:

@@ -39,8 +39,8 @@ _PROBE = 400
 _CHUNK = 10_000
 """Most ids that are checked at once."""
 _HIGHEST = 2**62
-_BEGINNING = 300
-"""Characters of query and answer in a row."""
+_BEGINNING = 500
+"""Characters of query and answer in a row: for some, `masks` takes the last 200 away."""
 _MOST = 1_000
 _CHOICES = 200
 

@@ -68,10 +68,14 @@ class TraceSummary:
     thumbs: int | None
     reviewed: bool
     query: str
-    """The first 300 characters."""
+    """The first 500 characters."""
     answer: str
     scores: Mapping[str, tuple[float | None, str | None]]
     """Value and label of the newest version, by evaluator."""
+
+
+MAX_COMMENT = 10_000
+"""Characters of a comment in feedback."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ import logging
 import math
 import time
 from dataclasses import replace
+from textwrap import shorten
 
 from sqlalchemy import Connection, insert, literal, select, update
 
 from ragtrace.base.background import Background, Bounds
 from ragtrace.console.chatlogs.schema import feedback, trace_is, traces
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import is_trace_id
+from ragtrace.console.chatlogs.store_types import MAX_COMMENT, is_trace_id
 from ragtrace.console.review.fill_queue import count_today, enqueue
 from ragtrace.console.review.notices import notify
 from ragtrace.console.review.policy import Policy
@@ -21,8 +22,6 @@ from ragtrace.errors import DataError, RagtraceError
 from ragtrace.records import Feedback
 
 _log = logging.getLogger(__name__)
-_COMMENT = 10_000
-"""Characters of a comment that are stored."""
 _WAITING = 10_000
 """Pieces of feedback that wait for the database at most."""
 _PAUSE = 1.0
@@ -59,13 +58,13 @@ def _checked(message: Feedback, now: float) -> Feedback:
         raise DataError("invalid trace_id in feedback: expected 32 hexadecimal digits")
     if message.thumbs not in (None, -1, 0, 1):
         raise DataError("invalid thumbs in feedback: expected -1, 0 or 1")
-    comment = (message.comment or "").strip()[:_COMMENT] or None
+    comment = (message.comment or "").strip()[:MAX_COMMENT] or None
     if message.score is not None and not math.isfinite(message.score):
         raise DataError(f"invalid score in feedback: expected a finite number, not {message.score}")
-    category = (message.category or "").strip()[:100] or None
+    category = shorten(message.category or "", 100, placeholder="") or None  # no half of a value
     if message.thumbs is None and message.score is None and category is None and comment is None:
         raise DataError("the feedback is empty: expected thumbs, a score, a category or a comment")
-    source = message.source[:100] if message.source else None
+    source = shorten(message.source, 100, placeholder="") if message.source else None
     created = message.created or now
     return replace(message, trace_id=trace_id, comment=comment, source=source, category=category, created=created)
 

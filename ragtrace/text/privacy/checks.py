@@ -50,7 +50,7 @@ def is_mixed(text: str, bits: float = 3.3) -> bool:
 # --- keys and logins --------------------------------------------------------------------------------------------------
 
 _NO_KEY_TEXT = re.compile(r"(?:\s|\\[nr])*(?:(?:[A-Z]?[a-z]{1,14}(?=[\s,.]|\Z)|your|YOUR|[xX.]{3})|[.,\s]*\Z)")
-_URL_LOGIN = re.compile(r"://(?P<user>[^:/@]*):(?P<password>[^@]*)@(?P<host>.*)")
+_URL_LOGIN = re.compile(r"://(?P<user>[^:/@]*):(?P<password>.*)@(?P<host>.*)")
 _DEFAULT_PASSWORD = pattern("default_password")
 _OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")
 _NO_VOWEL = re.compile(r"[B-DF-HJ-NP-TV-XZ2-7]{4}")
@@ -99,7 +99,9 @@ def is_url_password(text: str) -> bool:
         return False
     password = login["password"]
     return (
-        password.lower() != login["user"].lower()
+        len(password) > 2
+        and not password.endswith("/")
+        and password.lower() != login["user"].lower()
         and _DEFAULT_PASSWORD.fullmatch(password) is None
         and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
     )
