@@ -103,7 +103,7 @@ def init(
     """
     if child_process.is_child():
         return Runtime(Settings(enabled=False, frameworks=()), Pipeline(()), Parts())
-    if isinstance(redact, str):
+    if not callable(redact) and redact is not None:
         options["redact"] = redact
     settings = load(options, file=settings_file)
     if not settings.enabled:

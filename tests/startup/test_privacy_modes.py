@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import ragtrace
 from ragtrace.errors import SettingError
 from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import load
@@ -27,6 +28,12 @@ def test_off_changes_nothing_and_pii_masks_by_patterns(monkeypatch: pytest.Monke
     for mode, expected in (("", (TEXT, ADDRESS)), ("off", (TEXT, ADDRESS)), ("pii", masked)):
         own = sanitizer(monkeypatch, redact=mode)
         assert (own.text(TEXT), own.identifier(ADDRESS)) == expected
+
+
+@pytest.mark.parametrize("redact", [True, ["pii"], 1])
+def test_what_is_no_mode_is_refused(redact: Any) -> None:
+    with pytest.raises(SettingError, match="redact is "):
+        ragtrace.init(redact=redact)
 
 
 def test_a_text_that_recurs_is_redacted_once() -> None:
