@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragtrace.live.runtime import Runtime
 
 _log = logging.getLogger(__name__)
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = [signal.SIGTERM, signal.SIGHUP]
 _has_warned = False
 _process_id = 0  # whose handlers were looked at last
 _has_begun = False  # to handle a signal
@@ -35,8 +35,7 @@ _FIRST = 1_000
 def install(runtime: Runtime) -> None:
     """Close it at the end of this process and of the children that are forked from it, be it by a signal."""
     atexit.register(runtime.close_at_exit)
-    # Children of multiprocessing, also those of a ProcessPoolExecutor, end by os._exit: without atexit. They forget the
-    # finalizers of their parent, so each one needs its own.
+    # Children of multiprocessing end by os._exit, without atexit, and forget the finalizers of their parent.
     util.register_after_fork(runtime, _close_with_child)
     if process.parent_process() is not None:
         _close_with_child(runtime)  # `init` was called in such a child, e.g. by the initializer of a pool
@@ -95,11 +94,13 @@ def _send_again(reader: int) -> None:
 
 
 def _close_with_celery() -> None:
-    """Processes of Celery's prefork pool end by os._exit, too, and send a signal before."""
+    """Processes of Celery's prefork pool end by os._exit, too; a worker may restart by os.execv. Both say so before."""
     if "celery" not in sys.modules:
         return
     signals = importlib.import_module("celery.signals")
     signals.worker_process_shutdown.connect(_on_worker_shutdown, dispatch_uid="ragtrace")
+    send = lambda **_: (now := running.current()) and now.flush(now.settings.exit_seconds)  # noqa: E731 one line
+    signals.worker_shutdown.connect(send, weak=False, dispatch_uid="ragtrace")
 
 
 def _on_worker_shutdown(**_: Any) -> None:
@@ -122,6 +123,8 @@ def _close_at_signals() -> bool:
     """Python dies of these signals without running anything. Where the application (or its server) handles a signal
     itself, its own exit calls the functions of atexit. False where this thread may not set a handler."""
     global _process_id  # noqa: PLW0603 handlers are the process's
+    if "gunicorn" in sys.modules and signal.SIGINT not in _SIGNALS:  # it sets the default action in its workers
+        _SIGNALS.extend((signal.SIGINT, signal.SIGQUIT))
     _process_id = -1  # until no signal is left, each request looks again
     is_main = threading.current_thread() is threading.main_thread()
     for number in _SIGNALS:
@@ -130,8 +133,7 @@ def _close_at_signals() -> bool:
             signal.signal(number, _on_signal)
         elif handler is signal.SIG_DFL and number == signal.SIGTERM:
             return False
-        # uvicorn handles the signal, and when it has served the last request it restores the default action and raises
-        # the signal again: no exit follows.
+        # uvicorn at its end restores the default action and raises the signal again: no exit follows.
         server = getattr(handler, "__self__", None)
         captured = getattr(server, "_captured_signals", None)
         if isinstance(captured, list) and not isinstance(captured, _CapturedSignals):

@@ -226,8 +226,8 @@ class Runtime:
             if ended is not None:
                 ended.close()
         until = time.monotonic() + max(seconds, 1.0)  # for all together: each may have an endpoint that is silent
-        for part in self._waiting():
-            part.close(max(_LEAST, until - time.monotonic()))  # something, whatever the others took
+        for left, part in reversed([*enumerate(reversed([*self._waiting()]))]):
+            part.close(max(_LEAST, until - time.monotonic() - left * _LEAST))  # something is left for the others
         if self.at_close is not None:
             self.at_close()
         forget(self)

@@ -159,6 +159,13 @@ def test_what_ends_a_process_flushes(end: str, code: int, words: str, tmp_path: 
     assert len(spans) == 9
 
 
+def test_ctrl_c_of_gunicorn_flushes(tmp_path: Path) -> None:
+    """It sets the default action of SIGINT in its workers."""
+    body = "sys.modules['gunicorn'] = sys\nsignal.signal(2, signal.SIG_DFL)\ninit(quick)\nchain.invoke('q')\n"
+    done, spans = run(tmp_path, f"{body}os.kill(os.getpid(), 2)\ntime.sleep(30)")
+    assert (done.returncode, len(roots(spans))) == (-2, 1)
+
+
 @pytest.mark.skipif(
     shutil.which("unshare") is None
     or subprocess.run(["unshare", "-pf", "true"], capture_output=True, check=False).returncode != 0,
