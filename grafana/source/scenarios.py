@@ -270,6 +270,14 @@ def _blindness() -> list[Scenario]:
             [fires(0, 30), fires(30, 31, "RagtraceEvaluatorBlind"), fires(32, 39, "RagtraceEvaluatorBlind")],
         ),
         Scenario(
+            "hidden", "every run fails, a few for want of budget",
+            [
+                Evaluations([(30, 10, 0.08), (10, 0, 0)]), sampled,
+                *_failing("faithfulness", (30, 0), (10, 10)), _failing("faithfulness", (30, 0), (10, 0.5), reason="judge_budget")[1],
+            ],
+            [fires(0, 30), fires(32, 39, "RagtraceEvaluatorBlind", "RagtraceJudgeBudgetGone?")],
+        ),
+        Scenario(
             "partly", "13 % of the runs fail, and the answers fall",
             [Evaluations([(30, 10, 0.08), (5, 8.7, 0.25)]), *_failing("faithfulness", (30, 0), (5, 1.3)), sampled],
             [fires(0, 30), fires(30, 31.5, DROP, "RagtraceEvaluatorErrors?"), fires(33, 34, DROP, "RagtraceEvaluatorErrors?")],
@@ -409,6 +417,11 @@ def _service() -> list[Scenario]:
         Scenario(
             "unsent", "5 % of the spans are lost on their way",
             [Events("ragtrace_export_items_total", [(32, 20)], {"sink": "spans"}), Events("ragtrace_export_failures_total", [(30, 0), (2, 1)], {"sink": "spans", "reason": "unavailable"})],
+            [fires(0, 30), fires(30, 31, "RagtraceExportFailing?")],
+        ),
+        Scenario(
+            "refused", "the endpoint behind a worker refuses 5 % of the spans",
+            [Events("ragtrace_worker_received_spans_total", [(32, 20)]), Events("ragtrace_worker_dropped_spans_total", [(30, 0), (2, 1)], {"reason": "rejected"})],
             [fires(0, 30), fires(30, 31, "RagtraceExportFailing?")],
         ),
         Scenario("secret", "one answer holds a secret", [Evaluations([(30, 1, 0), (0.1, 1, 0.4), (3, 1, 0)], "sensitive_data_leakage")], [fires(0, 30), Check(30, 31, frozenset({("RagtraceSecretLeaked", PAGE)}))]),

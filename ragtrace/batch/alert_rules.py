@@ -10,7 +10,7 @@ from ragtrace.errors import SettingError
 
 _INSTALLED, _CHECKOUT = Path(__file__).parent / "alerting", Path(__file__).parents[2] / "grafana"
 _GRAFANA, _CONSOLE = "http://localhost:3000", "http://localhost:8400"
-_PATTERN = "|.*(prod|prd|live).*|Prod.*|PROD.*"
+_PATTERN = "|(?i:.*(prod|prd).*|(.*[^a-z])?live([^a-z].*)?)"
 """The environments that page as shipped, in alertmanager.yml; ragtrace-alerts.yml has the first part of it."""
 _PAGES = "  - record: ragtrace_pages\n    expr: vector(1)\n    labels: {{evaluator: {name}}}\n"
 OWN = "objectives.yml"
@@ -63,7 +63,7 @@ def _written(  # noqa: PLR0917 what is replaced
     for old, new in ((_GRAFANA, grafana), (_CONSOLE, console)):
         text = text.replace(old, new.rstrip("/")) if new else text
     if env_pattern:
-        text = text.replace(_PATTERN, f"|{env_pattern}").replace("|.*(prod|prd|live).*", f"|{env_pattern}")
+        text = text.replace(_PATTERN, f"|{env_pattern}")
     if path.name == OWN and names:
         text = text.replace(_PAGES.format(name="faithfulness"), "".join(_PAGES.format(name=name) for name in names))
     path.write_text(text, encoding="utf-8")
