@@ -106,7 +106,7 @@ class CountingExporter(Generic[T]):
         # In a forked child: the parent reports what was counted before the fork; a second report would double it.
         self._lock = threading.Lock()  # of `_exported`, `_under_way` and `_failed`
         self._exported = 0
-        self._under_way = self._refused = 0
+        self._under_way = self.refused = 0
         self._failed: Counter[str] = Counter()
 
     def export(self, batch: Sequence[T]) -> Any:
@@ -135,7 +135,7 @@ class CountingExporter(Generic[T]):
         self._under_way = len(part)
         start, self._is_busy = time.monotonic(), False
         _attempt.exporter = self
-        reason, self._refused = "", 0
+        reason, self.refused = "", 0
         try:
             result = self._inner.export(list(map(self.prepare, part)) if self.prepare else part)
         except Exception as error:  # noqa: BLE001 the parts that follow are exported all the same
@@ -155,7 +155,7 @@ class CountingExporter(Generic[T]):
         """Count the request that is under way, unless `abandon` has done so."""
         with self._lock:
             count, self._under_way = self._under_way, 0
-            refused = min(count, self._refused) if is_exported else count
+            refused = min(count, self.refused) if is_exported else count
             self._exported += count - refused
         if refused and not self.is_unsupported:
             self._note("rejected" if is_exported else reason, refused)
@@ -176,7 +176,7 @@ class CountingExporter(Generic[T]):
             self.is_unsupported = True
             _log.warning(
                 "ragtrace: the backend takes no %s (%s), so none are sent any more; scores are on the spans. "
-                "events=False turns them off",
+                "OTEL_LOGS_EXPORTER=none turns them off",
                 self._what,
                 status,
             )
@@ -336,7 +336,7 @@ def note_refused(body: bytes) -> None:
     exporter: CountingExporter[Any] | None = getattr(_attempt, "exporter", None)
     if exporter is not None:
         with contextlib.suppress(Exception):  # another form: JSON, or a word
-            exporter._refused = ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans
+            exporter.refused = ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans
 
 
 def _is_success(result: Any) -> bool:

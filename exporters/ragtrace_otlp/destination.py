@@ -62,6 +62,9 @@ class _StatusExporter(CountingExporter[Any]):
 class Destination:
     """An endpoint for one signal."""
 
+    refused = 0
+    """Items that the endpoint refused of the message that it took last."""
+
     def __init__(self, exporter: Any, signal: environment.Signal) -> None:
         """`exporter` is one of OpenTelemetry's for OTLP."""
         quiet(NOISY)
@@ -73,8 +76,10 @@ class Destination:
     def send(self, request: Any, items: int) -> SendResult:
         """Send an `Export…ServiceRequest` with so many items."""
         self._exporter.status = None
+        self._exporter.refused = 0
         result = self._exporter.export(_Message(request, items))  # type: ignore[arg-type]  # has what they use of it
         if getattr(result, "name", "SUCCESS") == "SUCCESS" or self._exporter.is_unsupported:
+            self.refused = self._exporter.refused
             return SendResult.SENT
         status = self._exporter.status
         return SendResult.RETRY if status is None or status in _MAY_COME_AGAIN else SendResult.REJECTED

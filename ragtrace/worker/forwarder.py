@@ -108,8 +108,9 @@ class Forwarder:
             return
         sent = [trace for trace, _ in pairs]
         if self._send(spans, ExportTraceServiceRequest, [payload for _, payload in pairs], sent):
+            refused = spans.refused
             self._send_events(sent)
-            self._finish(sent, "")
+            self._finish(sent, "", refused)
         elif len(pairs) == 1:
             self._finish(sent, "rejected")
         else:
@@ -133,7 +134,7 @@ class Forwarder:
             pause = min(2 * pause, _LONGEST_PAUSE)
         return result is SendResult.SENT
 
-    def _finish(self, traces: Sequence[EndedTrace], reason: str) -> None:
+    def _finish(self, traces: Sequence[EndedTrace], reason: str, refused: int = 0) -> None:
         if not traces:
             return
         rows = [row for trace in traces for row in trace.trace.rows]
@@ -141,11 +142,12 @@ class Forwarder:
         ended = [trace for trace in traces if not trace.is_late]
         self._durably(lambda: self._buffer.finish(rows, [trace.trace.id for trace in ended], reason))
         for trace in traces:
-            self._settle(trace, reason)
+            self._settle(trace, reason, min(refused, trace.trace.spans))
+            refused = max(0, refused - trace.trace.spans)
         self._onward.scores.deliver({trace.trace.id: _outcome(trace).annotations for trace in ended})
 
-    def _settle(self, trace: EndedTrace, reason: str) -> None:
-        self._ledger.settle(trace.trace.spans, trace.trace.size, reason)
+    def _settle(self, trace: EndedTrace, reason: str, refused: int = 0) -> None:
+        self._ledger.settle(trace.trace.spans, trace.trace.size, reason, refused)
         self._traces.release(trace.trace.sender, trace.trace.size)
 
     def _durably(self, write: Callable[[], None]) -> None:

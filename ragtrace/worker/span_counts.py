@@ -83,15 +83,16 @@ class SpanCounts:
             self._now.open_bytes += size
             self._now.recovered += spans if recovered else 0
 
-    def settle(self, spans: int, size: int, reason: str = "") -> None:
-        """Count held spans as sent, or as dropped for this reason."""
+    def settle(self, spans: int, size: int, reason: str = "", refused: int = 0) -> None:
+        """Count held spans as sent, or as dropped for this reason; of those sent the endpoint `refused` so many."""
         with self.lock:
             self._now.open -= spans
             self._now.open_bytes -= size
             if reason:
                 self._now.dropped[reason] += spans
             else:
-                self._now.sent += spans
+                self._now.sent += spans - refused
+                self._now.dropped.update({"rejected": refused} if refused else {})
 
     def drop(self, spans: int, reason: str) -> None:
         """Count spans that were received and dropped at once."""

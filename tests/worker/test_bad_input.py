@@ -67,6 +67,7 @@ def _is_served(run: Running) -> bool:
 _BODIES: dict[str, tuple[bytes, str, str, int]] = {
     "truncated protobuf": (_GOOD[: len(_GOOD) // 2], PROTOBUF, "", 400),
     "random gzip": (random.Random(2).randbytes(5_000), PROTOBUF, "gzip", 400),
+    "gzip of many members": (gzip.compress(b"") * 9_999, PROTOBUF, "gzip", 400),
     "truncated gzip": (gzip.compress(_GOOD)[:-12], PROTOBUF, "gzip", 400),
     "gzip bomb": (gzip.compress(bytes(50_000_000)), PROTOBUF, "gzip", 413),
     "50 MB": (bytes(50_000_000), PROTOBUF, "", 413),
@@ -294,6 +295,16 @@ def test_tls_on_both_ports(mutual: bool, tmp_path: Path) -> None:
 def test_a_worker_does_not_send_to_itself() -> None:
     with pytest.raises(SettingError, match="would send to itself"):
         running({"http": "127.0.0.1:4399"}, behind="http://localhost:4399").__enter__()
+
+
+def test_spans_that_an_endpoint_refuses_of_a_message_are_not_sent() -> None:
+    body = ExportTraceServiceResponse(partial_success={"rejected_spans": 2}).SerializeToString()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with http_server(answer=answer) as (url, _), running(behind=url) as run:
+        run.post(request_of(1, 2, 3).SerializeToString())
+        stats = run.wait(lambda s: s.open == 0 and s.dropped)
+        assert (stats.sent, stats.dropped) == (4, {"rejected": 2})
+        assert is_balanced(stats)
 
 
 def test_what_the_endpoint_refuses_costs_no_other_trace() -> None:
