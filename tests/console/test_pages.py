@@ -520,6 +520,17 @@ def test_the_health_page_counts_every_check(full: Store) -> None:
     assert "No evaluator has scored" not in client(full).get("/health").text
 
 
+def test_the_health_page_misses_what_is_absent(store: Store) -> None:
+    """A store that never had a trace, and an evaluator that stopped while another one goes on."""
+    assert "No trace has come in" in client(store).get("/health").text
+    now, other = time.time(), replace(CHECKS[0], name="toxicity")
+    before = [evaluation(n, 0.9, started=now - 2 * 86_400 - 3_600 * n) for n in range(30)]
+    today = [evaluation(99, 0.9, started=now - 60)]
+    today = [replace(each, scores=(replace(each.scores[0], name="toxicity"),)) for each in today]
+    store.write([*before, *today], [*CHECKS, other])
+    assert "faithfulness: no score today" in Read(client(store).get("/health").text).text
+
+
 def test_agreement_shows_the_store_s_figures(full: Store) -> None:
     """Precision, recall and alpha are those that the store's own functions give."""
     page = Read(client(full).get("/agreement").text).text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def health(request: Request, user: Viewer) -> Response:
     checks = _checks(store, now)
     hours = (sums.c.kind == "request") & (sums.c.step == _HOUR) & (sums.c.start >= now - _DAY)
     reasons = [(REASONS.get(reason, reason), states) for reason, states in state.queue.items()]
-    quiet = state.last_stored is not None and now - state.last_stored > _QUIET
+    quiet = now - (state.last_stored or 0.0) > _QUIET
     first = select(traces.c.started).limit(1)
     return render(
         request,
@@ -81,7 +81,7 @@ def health(request: Request, user: Viewer) -> Response:
         queue=reasons,
         waiting=sum(states["open"] + states["locked"] for _, states in reasons),
         quiet=quiet,
-        problems=_problems(low, checks, quiet),
+        problems=[*_problems(low, checks, quiet), *_silent(store, checks, now)],
     )
 
 
@@ -96,6 +96,16 @@ def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool) -> list[str
         f"{check.name}: {check.failed:.0f} of {check.done:.0f} checks failed to run today" for check in failing
     ]
     return messages
+
+
+def _silent(store: Store, checks: Sequence[HealthCheck], now: float) -> Iterator[str]:
+    """Says which evaluators scored in many hours of the last week and not today, while others did."""
+    week = sums.c.kind.in_(("rate", "value")) & (sums.c.step == _HOUR) & (sums.c.start >= now - 7 * _DAY)
+    often = func.count(func.distinct(sums.c.start)) >= _DAY / _HOUR
+    query = select(sums.c.name).where(week).group_by(sums.c.name).having(often)
+    names = {name for (name,) in store.rows(query) if name} if checks else set()
+    for name in sorted(names - {check.name for check in checks}):
+        yield f"{name}: no score today, and some in the last week"
 
 
 def _room(store: Store) -> tuple[int | None, bool]:
