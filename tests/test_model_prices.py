@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
+from ragtrace import semconv
 from ragtrace.base.model_prices import ModelUsage, Price, set_prices, usage_of
+from ragtrace.capture.timing import _listed_names
 from ragtrace.records import facts_as_dict, facts_from_dict
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
@@ -47,5 +50,9 @@ def test_a_request_knows_its_cost(recorded: Recorded) -> None:
 @pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed")
 def test_litellm_lists_prices() -> None:
     """A model without a price of one's own has litellm's, where cached tokens are cheaper."""
+    models = {"mistral-large-latest": "mistral_ai", "gpt-4o-mini": "", "openai/GPT-4o-mini": "", "sonar": "perplexity"}
+    for model, provider in models.items():
+        run = SimpleNamespace(attributes={semconv.PROVIDER: provider})
+        assert usage_of(_listed_names(run, [model]), 1_000, 0, 0, 0).cost, model  # type: ignore[arg-type]
     full, cached = (usage_of(["gpt-4o-mini"], 1_000, 0, read, 0).cost or 0 for read in (0, 1_000))
     assert 0 < cached < full

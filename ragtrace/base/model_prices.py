@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ def set_prices(own: Mapping[str, Price]) -> None:
     _prices = {**_listed(), **own}
 
 
-def usage_of(models: Sequence[object], input: int, output: int, cache_read: int, cache_write: int) -> ModelUsage:
+def usage_of(models: Iterable[object], input: int, output: int, cache_read: int, cache_write: int) -> ModelUsage:
     """The usage of one call. `models` are the names of its model; the first that has a price says what it costs."""
     price = next((_prices[model] for model in models if isinstance(model, str) and model in _prices), None)
     if price is None:

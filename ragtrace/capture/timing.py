@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragtrace import semconv
 from ragtrace.base.model_prices import ModelUsage, usage_of
@@ -84,11 +85,21 @@ def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, Mode
         if id(call) not in above:
             names = [call.attributes.get(name) for name in (semconv.REQUEST_MODEL, semconv.RESPONSE_MODEL)]
             model = sanitizer.text(names[0] or "", MAX_NAME)
-            of_call = usage_of(names, *counts)
+            of_call = usage_of(_listed_names(call, names), *counts)
             if not counts[0]:  # unknown, and not free
                 of_call = of_call._replace(cost=None)
             usage[model] = usage[model].plus(of_call) if model in usage else of_call
     return usage
+
+
+def _listed_names(call: Run, names: Sequence[object]) -> Iterator[object]:
+    """The names of a call's model, and those that litellm's list may have for it: behind its provider, or alone."""
+    yield from names
+    texts, provider = [name for name in names if isinstance(name, str)], str(call.attributes.get(semconv.PROVIDER))
+    for of_provider in (provider, provider.removesuffix("_ai"), f"{provider}_ai"):
+        yield from (f"{of_provider}/{text}" for text in texts)
+    gateways = r"(?:models|openai|anthropic|google|mistralai|deepseek)/|arn:.*/"
+    yield from (re.sub(gateways, "", text).lower() for text in texts)
 
 
 def _count(call: Run, name: str) -> int:
