@@ -53,8 +53,6 @@ class EvaluationError(RagtraceError):
         self.reason = reason
 
 
-# --- the log of failures ------------------------------------------------------------------------------
-
 _redact: Callable[[str], str] | None = None
 
 

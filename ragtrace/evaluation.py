@@ -27,6 +27,7 @@ question does not apply."""
 
 Direction = Literal["higher", "lower"]
 NOT_APPLICABLE = "not_applicable"
+NO_INPUT = "the request has no "
 _NAME = re.compile(r"[a-z0-9_]+\Z")
 _MOST_SCORES = 1_000
 """Scores of one verdict: a generator that never ends must not fill the memory."""
@@ -162,7 +163,9 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
             replace(trace, documents=() if trace.facts.chunks_of_earlier_turns else trace.chunks) for trace in traces
         ]
     indexes = [i for i, trace in enumerate(traces) if check.applies(trace)]
-    results: list[list[Score]] = [[Score(check.name, label=NOT_APPLICABLE)] for _ in traces]
+    missing = (", ".join(sorted(n for n in check.needs if not has_input(trace, n))) for trace in traces)
+    reasons = (f"{NO_INPUT}{names}" if names else None for names in missing)
+    results = [[Score(check.name, label=NOT_APPLICABLE, explanation=reason)] for reason in reasons]
     for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
         try:
             results[i] = normalise(check, verdict)

@@ -23,15 +23,9 @@ _answers: list[dict[str, Any]] = []
 
 
 def assert_scores(
-    answer: str,
-    contexts: Sequence[Any] = (),
-    *,
-    query: str = "",
-    reference: str | None = None,
-    constraints: object = None,
-    steps: Sequence[Any] = (),
-    **limits: float,
-) -> None:
+    answer: str, contexts: Sequence[Any] = (), *, query: str = "", reference: str | None = None,
+    constraints: object = None, steps: Sequence[Any] = (), **limits: float,
+) -> None:  # fmt: skip
     """Evaluate an answer and fail unless each named evaluator gives a value within its limit.
 
     `assert_scores(answer, contexts, faithfulness=0.8, toxicity=0.1)`: a limit is the least value where higher is
@@ -64,9 +58,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'ragtrace.pytest' has no attribute {name!r}")
 
 
-# --- fixtures ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def ragtrace_evaluators() -> Sequence[str | Evaluator]:
     """The evaluators of `ragtrace_recording`: none, unless a test file or conftest.py has a fixture of this name."""
@@ -82,21 +73,15 @@ def ragtrace_recording(ragtrace_evaluators: Sequence[str | Evaluator]) -> Iterat
         yield recording
 
 
-# --- hooks ------------------------------------------------------------------------------------------------------------
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the plugin."""
     group = parser.getgroup("ragtrace", "ragtrace: scores of answers")
     logs = "reviewed logs, a case of each test with the argument ragtrace_log: a store, or a file of `ragtrace export`"
     group.addoption("--ragtrace-logs", metavar="SOURCE", help=logs)
     parser.addini("ragtrace_logs", f"{logs}; a relative path starts at the root folder", default="")
-    group.addoption(
-        "--ragtrace-report",
-        metavar="FOLDER",
-        help="write what assert_scores measured to this folder: report.html, results.json and results.parquet, which "
-        "`ragtrace compare` reads",
-    )
+    files = "report.html, results.json and results.parquet, which `ragtrace compare` reads"
+    report = f"write what assert_scores measured to this folder: {files}"
+    group.addoption("--ragtrace-report", metavar="FOLDER", help=report)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -280,8 +280,6 @@ class Feedback:
     """One of the application's few words for what was said."""
 
 
-# --- what a score may hold: evaluators are anybody's code ----------------------------------------------
-
 _SCORE_NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
 MAX_CHARS = 20_000
 """Characters of an explanation that are kept: a verdict travels between processes, into the store and onto spans."""

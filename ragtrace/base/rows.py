@@ -114,20 +114,21 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
     id = _id(values.get("id"))
     steps = _list_or_text(values.get("steps"))
     steps = tuple(steps) if isinstance(steps, (list, tuple)) else ()
-    searched = values.get("contexts") == []  # says that nothing was found; without the field nothing is known
+    contexts, calls = _documents(values.get("contexts")), [s for s in steps if isinstance(s, Mapping)]
+    texts = [(f"{s.get('tool')} #{n}", str(s.get("result") or "")) for n, s in enumerate(calls, 1)]
+    results = [Document(*t, source="tool") for t in texts if t[1] and not any(t[1] in d.content for d in contexts)]
     model = None if values.get("model") is None else str(values["model"])
     trace = Trace(
         trace_id=number,
         span_id=number,
         query=_text(values, "query"),
-        documents=_documents(values.get("contexts")),
+        documents=(*contexts, *results),
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
-        facts=Facts(model=model, steps=steps, retrievals=int(searched)),
+        facts=Facts(model=model, steps=steps, retrievals=int(values.get("contexts") == [])),  # []: it found nothing
     )
-    id = number if id is None else id
-    return Row(id, trace, model or "", _number(values, "duration"), _number(values, "cost"))
+    return Row(number if id is None else id, trace, model or "", _number(values, "duration"), _number(values, "cost"))
 
 
 def _columns(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
@@ -83,7 +84,10 @@ def score_batches(
         if not in_order:
             done = wait(waiting, return_when=FIRST_COMPLETED).done
             first = next(future for future in waiting if future in done)
-        rows, seconds = first.result()
+        try:
+            rows, seconds = first.result()
+        except BrokenProcessPool:
+            raise DataError("an evaluating process has ended: by an evaluator, or for want of memory") from None
         scores = iter(rows)
         lines = [ScoredRow(item, next(scores)) if isinstance(item, Row) else item for item in waiting.pop(first)]
         return ScoredBatch(lines, seconds)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ragtrace import evaluation, plugins
 from ragtrace.batch.reporting.analysis import analyse
 from ragtrace.batch.reporting.comparison import BETTER, NOTHING, WORSE, compare, comparison_table
 from ragtrace.batch.reporting.gates import GateResult, gate_results, parse_gate
@@ -15,6 +16,7 @@ from ragtrace.batch.reporting.run_problems import flip_counts
 from ragtrace.batch.reporting.summary import summarise
 from ragtrace.errors import DataError, SettingError
 from ragtrace.records import Evidence, Score
+from ragtrace.testing import make_trace
 from tests.reporting.runs import FAITHFULNESS, HALLUCINATION, big, rows, run
 
 
@@ -171,6 +173,10 @@ def test_a_gate_does_not_open_on_the_rows_that_were_measured() -> None:
     blank = Result("b", "q", " \u200b\u2060", scores={"faithfulness": Score("faithfulness", label="not_applicable")})
     said = gate_of(run([*rows([0.9]), blank], FAITHFULNESS), "faithfulness=0.8").problem
     assert said == "faithfulness: 1 of 2 rows of (no model) have no score (no answer: 1)"
+    unread = evaluation.run(plugins.load("groundedness_lexical"), [make_trace(documents=())])[0][0]
+    lacking = replace(blank, id="c", answer="It is.", scores={"faithfulness": unread})
+    said = gate_of(run([*rows([0.9]), lacking], FAITHFULNESS), "faithfulness=0.8").problem
+    assert said == "faithfulness: 1 of 2 rows of (no model) have no score (no documents: 1)"
 
 
 def test_a_gate_on_the_share_of_passes() -> None:

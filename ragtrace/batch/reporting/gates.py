@@ -11,7 +11,7 @@ from statistics import fmean
 from ragtrace.batch.reporting.formats import model_name
 from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result
 from ragtrace.errors import SettingError
-from ragtrace.evaluation import Evaluator
+from ragtrace.evaluation import NO_INPUT, Evaluator
 from ragtrace.settings.section import parse_pairs
 
 
@@ -102,11 +102,17 @@ def _result(run: EvaluationRun, gate: Gate, metric: Metric, model: str) -> GateR
 
 
 def _unmeasured(gate: Gate, rows: Sequence[Result]) -> str:
-    """How many rows an error or a blank answer left without a score: a gate must not open on the others alone."""
-    scores = [(s, _is_blank(row.answer)) for row in rows if (s := row.scores.get(gate.name))]
-    counts = Counter(s.error or "no answer" for s, blank in scores if s.error or (blank and s.value is None))
+    """How many rows an error, a blank answer or a missing input left without a score: a gate must not open on the
+    others alone."""
+    scores = [(s, _is_blank(row.answer)) for row in rows if (s := row.scores.get(gate.name)) and s.value is None]
+    reasons = (s.error or ("no answer" if blank else _no_input(s.explanation or "")) for s, blank in scores)
+    counts = Counter(filter(None, reasons))
     text = ", ".join(f"{reason}: {count}" for reason, count in counts.most_common())
     return f"{counts.total()} of {len(rows)} rows of {{}} have no score ({text})" if counts else ""
+
+
+def _no_input(explanation: str) -> str:
+    return f"no {explanation.removeprefix(NO_INPUT)}" if explanation.startswith(NO_INPUT) else ""
 
 
 def _is_blank(answer: str) -> bool:
