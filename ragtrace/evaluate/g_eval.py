@@ -20,7 +20,10 @@ _LOW, _HIGH = 1, 5
 _SAMPLES = 10
 _TOP = 10
 _SOURCE = "RAG evaluation guide, Custom LLM as a Judge; Liu et al. 2023"
-_NUMBER = re.compile(r"(?<![\d.])([1-5])(?![\d])")
+_NUMBER = re.compile(r"(?<![\d.-])([1-5])(?!\d)")
+_SCALE = re.compile(r"(?:/|\bout of|\bof)\s*5\b|\b1\s*(?:[-\u2013]|to)\s*5\b")
+_RATED = re.compile(rf"(?i)\b(?:rat(?:e|ing)|score)(?:\s+(?:this|it|is|as|an?|the|answer))*[\s:*=()]*{_NUMBER.pattern}")
+_ALONE = re.compile(rf"(?m)(?:\A|:)[\s\"'(*]*{_NUMBER.pattern}(?=[\s\"')*]*(?:[.,;]\s|$|\())")
 _TAGS = {"query": "question", "documents": "context", "answer": "answer", "reference": "reference"}
 
 
@@ -79,13 +82,19 @@ def _rating(prompt: Prompt, fields: dict[str, str], ask: Asker) -> tuple[float, 
             return weighted, "by log-probabilities"
     ratings: list[float] = []
     for answer in readable(lambda i: ask(prompt, fields, sample=i, temperature=1.0), range(1, _SAMPLES + 1)):
-        match = _NUMBER.search(answer.text)
-        if match:
-            ratings.append(float(match[1]))
+        if (rating := rating_in(answer.text)) is not None:
+            ratings.append(rating)
     average = mean(ratings)
     if average is None:
         raise EvaluationError(PARSE_FAILURE, "the judge gave no number from 1 to 5")
     return average, f"mean of {len(ratings)} samples"
+
+
+def rating_in(text: str) -> float | None:
+    """The rating that a text names; None where it is not clear which of several numbers it is."""
+    plain = _SCALE.sub(" ", text)
+    numbers = _RATED.findall(plain)[-1:] or _ALONE.findall(plain)[:1] or set(_NUMBER.findall(plain))
+    return float(next(iter(numbers))) if len(numbers) == 1 else None
 
 
 def expected(top: Sequence[tuple[str, float]]) -> float | None:

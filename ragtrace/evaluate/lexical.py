@@ -15,7 +15,7 @@ from ragtrace.evaluate.refusals import declines
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.text.claims import AnswerParts, read
-from ragtrace.text.words import FUNCTION_WORDS
+from ragtrace.text.words import FUNCTION_WORDS, is_latin
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _NUMBERS = """
@@ -107,6 +107,8 @@ def ungrounded(numbers: Sequence[float]) -> float:
 def _english(text: str) -> bool:
     """False for prose in another language; True for short texts and for data, which have no language here."""
     words = _words(text)
+    if not is_latin(text):
+        return False
     if len(words) < _ENOUGH or len(_SIGNS.findall(text)) / len(text) > _DATA:
         return True
     return sum(w in _ENGLISH for w in words) / len(words) >= _LEAST_ENGLISH

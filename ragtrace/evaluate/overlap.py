@@ -7,6 +7,7 @@ import warnings
 from functools import lru_cache
 from itertools import islice
 from typing import Any
+from unicodedata import normalize
 
 from ragtrace.errors import package
 from ragtrace.evaluation import Evaluator, evaluator
@@ -47,6 +48,16 @@ def _bleu(n: int) -> Evaluator:
 bleu_1, bleu_2, bleu_3, bleu_4 = (_bleu(n) for n in (1, 2, 3, 4))
 
 
+_WORD = re.compile(r"[^\W_]+")
+
+
+class _Tokenizer:
+    """rouge-score's words, and those of other scripts."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return _WORD.findall(text.lower())
+
+
 @lru_cache(maxsize=4)
 def _rouge_of(kind: str, reference: str, answer: str) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
@@ -55,12 +66,12 @@ def _rouge_of(kind: str, reference: str, answer: str) -> Any:
         # Its table has a cell for each pair of words: 4 GB for two texts of 10,000 words.
         reference, answer = (text[: _end_of_word(text, _LCS_WORDS)] for text in (reference, answer))
     name = f"rouge{kind}"
-    return RougeScorer([name]).score(reference[:_CHARS], answer[:_CHARS])[name]
+    return RougeScorer([name], tokenizer=_Tokenizer()).score(reference[:_CHARS], answer[:_CHARS])[name]
 
 
 def _end_of_word(text: str, number: int) -> int:
-    """The offset at which the word with this number ends, in rouge-score's words; the text's length if it has fewer."""
-    match = next(islice(re.finditer(r"[A-Za-z0-9]+", text), number - 1, None), None)
+    """The offset at which the word with this number ends; the text's length if it has fewer."""
+    match = next(islice(_WORD.finditer(text), number - 1, None), None)
     return len(text) if match is None else match.end()
 
 
@@ -74,7 +85,7 @@ def _rouge(kind: str, what: str, limit: str = "100,000 characters") -> Evaluator
         return Score(name, float(score.fmeasure), explanation=explanation)
 
     rouge.__doc__ = (
-        f"ROUGE-{kind}: F1 of {what} of the answer and the reference, in rouge-score's tokens without stemming; the "
+        f"ROUGE-{kind}: F1 of {what} of the answer and the reference, by rouge-score, in words without stemming; the "
         f"explanation has precision and recall. The first {limit} count."
     )
     return evaluator(
@@ -92,7 +103,7 @@ _MARKS = "\"'`“”‘’«»*_.,;:!?()[]{} \t\n"  # noqa: RUF001 quotes are wh
 def as_label(text: str) -> str:
     """A label as it is compared: case, blanks, quotes and punctuation around it do not count. Signs that tell labels
     apart (A+, C#, -1) do."""
-    words = " ".join(text.split()).casefold()
+    words = " ".join(normalize("NFC", text).split()).casefold()
     return words.strip(_MARKS) or words
 
 

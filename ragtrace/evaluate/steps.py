@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,15 +38,21 @@ class _Stretch:
     """Indexes of its first and last step."""
 
 
-@evaluator(needs={"steps"}, threshold=0.5, direction="lower", source="Repeated tool calls; weights and threshold: dev")
+@evaluator(
+    needs={"steps"},
+    threshold=0.5,
+    direction="lower",
+    version="2",
+    source="Repeated tool calls; weights and threshold: dev",
+)
 def looping_tool_calls(trace: Trace) -> Score:
-    """How much of a circle the agent's tool calls make: 0 where no call came twice with the same result, .5 for one
-    round too many, towards 1 with every further one.
+    """How much of a circle the agent's tool calls make: 0 where no call came twice with the same result, a third
+    where one came twice, .6 for three times, towards 1 with every further one.
 
-    Calls are the same if tool and arguments are, up to case, white space, the order of fields and punctuation at the
-    ends. One that came with another result before, or gets another one later, is a poll or a retry that led somewhere:
-    headway, like pages that are asked for one after the other. Calls without results are distinguished by arguments
-    alone. Reads `trace.steps`: mappings with `tool`, `args` and, where known, `result`.
+    Calls are the same if tool and arguments (also as JSON) are, up to case, white space, the order of fields and
+    punctuation at the ends. One that came with another result before, or gets another one later, is a poll or a retry
+    that led somewhere: headway, like pages that are asked for one after the other. Calls without results are
+    distinguished by arguments alone. Reads `trace.steps`: mappings with `tool`, `args` and, where known, `result`.
     """
     steps = [_read(step, i) for i, step in enumerate(trace.steps[:_MAX_STEPS])]
     stretch = _longest(_weights(steps))
@@ -62,12 +69,15 @@ _Step = tuple[str, str, str]
 def _read(step: Any, number: int) -> _Step:
     if not isinstance(step, Mapping) or not isinstance(step.get("tool"), str):
         raise EvaluationError("bad_steps", f"steps[{number}] is not an object with a text in `tool`")
-    return step["tool"], _text(step.get("args")), _CHANGING.sub("#", _text(step.get("result")))
+    return step["tool"].casefold(), _text(step.get("args")), _CHANGING.sub("#", _text(step.get("result")))
 
 
 def _text(value: Any) -> str:
     """One text for all values that mean the same. Never raises: `str` writes the values that JSON cannot."""
     if isinstance(value, str):
+        if value.lstrip()[:1] in ("{", "["):  # as OpenAI's calls have their arguments
+            with suppress(ValueError, RecursionError):
+                return _text(json.loads(value))
         return _plain(value)
     try:
         return json.dumps(_sorted(value, 0), default=str, ensure_ascii=False)[:_MAX_CHARS]

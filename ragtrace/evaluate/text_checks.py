@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 from ragtrace.evaluate.arithmetic import failures
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator
@@ -30,8 +31,8 @@ _LAYOUT = re.compile(rf"{_CODE.pattern}|^[ \t]*\|[^\n]*\|[ \t]*$|^[\s\-=_*~#+.]{
 _NUMBERING = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|[-*•])\s+|(?<=[.!?;:]) \(?\d{1,3}[.)] ", re.M)
 """The number of a list's item: a loop that counts its rounds is a loop."""
 _LINK = re.compile(r"https?://\S+|(?<!\S)[^\s/]*/[^\s/]+/\S*")
-_MARKS = re.compile(r"([^\w\s]{1,3})[ \t]+(?:\1[ \t]+){8,}\1")
-"""A mark that is written ten times, with blanks between."""
+_MARKS = re.compile(r"([^\w\s]{1,3})[ \t]+(?:\1[ \t]+){8,}\1|([!?,;\U0001f300-\U0001faff])\2{19,}")
+"""A mark that is written ten times with blanks between, or, where no rule is made of it, twenty times without."""
 _LINES = re.compile(r"^(?=[^\n]*\w)([^\n]+)(?:\n\1){5,}$", re.M)
 """A line that is written six times, e.g. the row of a table."""
 _MAX_LOOP_CHARS = 200_000
@@ -49,7 +50,7 @@ def looping_unique_sentences(trace: Trace) -> float | None:
     return len(set(counted)) / len(counted) if counted else None
 
 
-@evaluator(needs={"answer"}, version="3", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
+@evaluator(needs={"answer"}, version="4", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
 def looping_repeated_ngrams(trace: Trace) -> float | None:
     """The largest of three shares of the answer: its words in rounds that follow each other, its runs of twelve words
     that were in it before, and its characters in marks that are written ten times, and in lines that are written six
@@ -211,6 +212,7 @@ def _checked(constraints: Any) -> list[Constraint]:
         constraints = [constraints]
     if not isinstance(constraints, (list, tuple)):
         raise ValueError("constraints is neither a text nor a list")
+    constraints = [str(each) if isinstance(each, (int, float)) else each for each in constraints]
     for constraint in constraints:
         for option in [constraint] if isinstance(constraint, str) else constraint:
             if not isinstance(option, str):
@@ -224,7 +226,7 @@ def _met(constraint: Constraint, text: str) -> bool:
     if not isinstance(constraint, str):
         return any(_met(option, text) for option in constraint)
     if not constraint.startswith(_PREFIX):
-        return constraint in text
+        return normalize("NFC", constraint) in normalize("NFC", text)
     # Python's own engine cannot be stopped, and a pattern is somebody's input. This one is compatible, gives other
     # threads their turn, and raises TimeoutError.
     import regex

@@ -13,6 +13,14 @@ here s t re ve d ll m more most such other some any each both all up out over ab
 """
 FUNCTION_WORDS = frozenset(_LISTED.split())
 
+_LETTER, _LATIN = re.compile(r"[^\W\d_]"), re.compile(r"[A-Za-z\u00c0-\u024f]")
+
+
+def is_latin(text: str) -> bool:
+    """Whether at least half of a text's letters are Latin; True for a text without letters."""
+    return 2 * len(_LATIN.findall(text)) >= len(_LETTER.findall(text))
+
+
 # --- empty texts ------------------------------------------------------------------------------------------------------
 
 _ANY_WORD = re.compile(r"\w+")

@@ -50,6 +50,9 @@ def test_rouge_is_that_of_rouge_score() -> None:
         found = [score.value for (score,) in run(plugins.load(ours), traces)]
         expected = [scorer.RougeScorer([theirs]).score(b, a)[theirs].fmeasure for a, b in pairs()]
         assert found == pytest.approx(expected, abs=1e-9)
+    for answer, value in (("Насос стоит девять евро", 1.0), ("Насос весит девять кило", 0.5)):  # noqa: RUF001
+        trace = make_trace(answer=answer, reference="Насос стоит девять евро")  # noqa: RUF001
+        assert run(plugins.load("rouge_1"), [trace])[0][0].value == value
 
 
 @pytest.fixture(scope="module")

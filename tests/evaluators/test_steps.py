@@ -44,6 +44,13 @@ def test_circles_are_found(steps: list[Step]) -> None:
     assert "repeat earlier calls" in (found.explanation or "")
 
 
+def test_json_in_another_order_is_the_same_call() -> None:
+    """As OpenAI's calls have it; the case of a tool's name does not count."""
+    texts = ('{"a": 1, "b": [2]}', '{"b": [2],  "a": 1}', '{"a":1,"b":[2]}')
+    steps = [step(name, text, "none") for name, text in zip(("search", "Search", "SEARCH"), texts, strict=True)]
+    assert score(steps).value == pytest.approx(0.6)
+
+
 def test_the_value_grows_with_every_round() -> None:
     values = [score([step("search", "pump", "none")] * n).value for n in range(1, 6)]
     assert values == pytest.approx([0, 1 / 3, 1.5 / 2.5, 2.5 / 3.5, 3.5 / 4.5])

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ragtrace import plugins, settings
 from ragtrace.errors import SettingError
 from ragtrace.evaluate.critics import byop
-from ragtrace.evaluate.g_eval import expected, g_eval_of
+from ragtrace.evaluate.g_eval import expected, g_eval_of, rating_in
 from ragtrace.evaluate.judge import Judge, JudgeError, Prompt, Usage, client, gather, get_judge
 from ragtrace.evaluate.judge.ledger import NANO, BudgetError, Ledger
 from ragtrace.evaluate.judge.prompts import render
@@ -430,6 +430,13 @@ def test_a_ledger_that_nobody_closes_closes_its_database() -> None:
 
 def test_expected_rating() -> None:
     """Tokens that are no rating do not count; the rest are scaled to sum to 1."""
+    texts = {
+        "On a scale of 1 to 5, I would rate this a 4.": 4, "1. It is right. Final rating: 5": 5, "4": 4, "4 of 5": 4,
+        "-3": None, "4/5": 4, "3\n\nIt has 2 of the 4 points.": 3, "4. Good coverage, 1 omission": 4,
+        "Rating (1-5): 3": 3, "5 (on a 1-5 scale)": 5, "Coherence: 4\nReason: step 2 is weak": 4,
+        "It has 2 of the 4 points.": None, "4 stars. Rating is high because 5 facts match.": None,
+    }  # fmt: skip
+    assert {text: rating_in(text) for text in texts} == texts
     assert expected([("5", math.log(0.5)), ("1", math.log(0.25)), ("maybe", -0.1)]) == pytest.approx(11 / 3)
     assert expected([("5", 0.0), (" 5", -1.0)]) == 5.0
     assert expected([("yes", 0.0)]) is None

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import package
-from ragtrace.text.words import FUNCTION_WORDS
+from ragtrace.text.words import FUNCTION_WORDS, is_latin
 
 _LETTERS = re.compile(r"[^\W\d_]")
 _NOISE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.S)
@@ -15,9 +15,9 @@ _MAX_CHARS = 2_000
 _MIN_LETTERS = 12
 SURE = 0.6
 """Probability from which a language is certain."""
+_IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 _SHORT, _HARDLY = 40, 0.1
 """Characters of a short answer, and the probability below which a text is hardly in a language."""
-_IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
 _detector: Lazy[Any] = Lazy(
@@ -53,7 +53,7 @@ def foreign_language(text: str) -> str | None:
 def foreign_answer(answer: str, question: str) -> str | None:
     """The language of an answer that is hardly English; a short one is read with its question."""
     languages = likely(answer if len(answer) > _SHORT else f"{question} {answer}")
-    first = next(iter(languages), "en")
+    first = next(iter(languages), "en" if is_latin(answer) else "another")
     return first if first != "en" and languages.get("en", 0.0) < _HARDLY else None
 
 
