@@ -79,7 +79,7 @@ COMBINATIONS = (
     Combination(
         "llama-index-newest",
         ("llama-index-core<0.15",),
-        _modules("llama_index", "indexing messages overrides replies requests spans traps workflows"),
+        _modules("llama_index", "indexing messages overrides replies spans traps workflows"),
         _LLAMA_INDEX,
     ),
     Combination(

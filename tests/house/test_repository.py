@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import check_release
+import compat
 import pytest
 import yaml
 
@@ -59,6 +60,11 @@ def test_each_extra_is_used_before_a_release() -> None:
     """`make release` has a program for the package without extras, and for each extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert set(check_release.PARTS) == {"", *project["optional-dependencies"]}
+
+
+def test_the_combinations_run_tests_that_exist() -> None:
+    """`make compat` names files and folders of tests, of which one may have been renamed."""
+    assert [path for each in compat.COMBINATIONS for path in each.tests if not (ROOT / path).exists()] == []
 
 
 def test_hooks_run_what_exists() -> None:
