@@ -227,13 +227,13 @@ class _Silent:
 
 
 def test_senders_share_one_deadline_at_the_end() -> None:
-    """What the first waits is no longer there for the others, so that many silent endpoints cost no more than one."""
+    """The first leaves some of the time for the others, so that many silent endpoints cost no more than one."""
     senders = [_Silent() for _ in range(3)]
     first, *others = senders
     parts = Parts(store=first, deliveries=others)  # type: ignore[arg-type]  # a delivery is closed as a store is
     Runtime(Settings(enabled=False, frameworks=()), Pipeline(()), parts).close(1.0)
     seconds = [each.seconds for each in senders]
-    assert 0.5 <= seconds[2] < seconds[1] < seconds[0] <= 1.0
+    assert seconds[0] == 0.5 <= min(seconds[1:]) <= max(seconds) < 1.0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
