@@ -18,17 +18,17 @@ from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 _OURS = re.compile(rf"(?:ragtrace|{re.escape(semconv.SCORE_PREFIX)})\.[^.]+\.")
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
-    r"(?:^|[._-])(?:api_?key|args?|birth(?:_?da(?:y|te))?|dob|arguments|answers?|auth|authorization|body|completions?|content|cookies?"
+    r"(?:^|[._-])(?:api_?key|args?|arguments|answers?|auth|authorization|body|completions?|content|cookies?"
     r"|credentials?|customer|documents?|e?mail|(?:end)?user|fragment|(?:first|full|last|user)_?name|forwarded|headers?"
     r"|comments?|input|keywords?|kwargs|login|messages?|metadata|output|param(?:eter)?s?|pass(?:code|phrase|wd|word)?"
     r"|phone|pin|prompts?|pwd|query|questions?|reply|replies|results?|search|secret|stacktrace|statement|subject|terms?"
     r"|texts?|title|token|topic|uid|user_?(?:agent|id)|username|utterances?|values?|variables"
     r"|(?:client|peer|remote)_(?:addr(?:ess)?|ip))(?:$|[._\[-])"
-    r"|^client\.|peer\.(?:ip|addr(?:ess)?)$"
+    r"|^client\.|(?:^|[._-])(?:birth(?:_?da(?:y|te))?|dob)$|peer\.(?:ip|addr(?:ess)?)$"
 )
 """Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""
 _PERSONS = re.compile(
-    r"(?:^|[._-])(?<!max_)(?<!num_)(?:customer|login|otp|pass(?:code|word)|phone|pin|uid|user|enduser)(?:[._]?id)?$"
+    r"(?:^|[._-])(?<!max_)(?<!num_)(?<!process\.)(?:customer|login|otp|pass(?:code|word)|phone|pin|uid|user|enduser)(?:[._]?id)?$"
 )
 """Names of numbers that say who somebody is, or open a door."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -91,7 +91,7 @@ class TextFilter:
             return name[:limit] or "span"
         first = words[0] if words else ""
         is_plain = not is_name or first[:1] == "/" or first.isalpha()  # else a value may begin
-        return (first[:limit] if is_plain and _is_word(first) else "") or "span"
+        return first[:limit] if first and is_plain and _is_word(first) else "span"
 
     def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes that hold no text. Addresses keep their host and the plain words of their path."""
@@ -112,7 +112,7 @@ class TextFilter:
 
 def _names_text(key: str, value: Any) -> bool:
     names = _TEXTS if isinstance(value, (str, list, tuple)) else _PERSONS
-    return names.search(_CAMEL.sub("_", key).lower()) is not None and not key.startswith("process.")
+    return names.search(_CAMEL.sub("_", key).lower()) is not None
 
 
 def path(text: str) -> str:

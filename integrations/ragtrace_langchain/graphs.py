@@ -23,9 +23,10 @@ _CALLBACKS = ("langchain_core.callbacks", "ragtrace_langchain")
 GRAPH, ELSEWHERE = "graph", "elsewhere"
 """The state of a graph, and of one that stopped in another process."""
 
-_interrupted: dict[tuple[str, ...], tuple[SpanContext, str | None, Before, str | None]] = {}
-"""Root span, question, earlier work and user of an interrupted graph, by `Request.graph`, and by that and the user: not
-each run of a thread may name its user. Single operations are atomic."""
+_Waiting = tuple[SpanContext, str | None, Before]
+"""An interrupted graph: its root span, its question, and what it did before it asked a person."""
+_interrupted: dict[tuple[str, ...], dict[str | None, _Waiting]] = {}
+"""The interrupted graphs by `Request.graph` and user. Single operations are atomic; inner dictionaries are replaced."""
 
 
 def is_agent(name: str, metadata: Mapping[str, Any]) -> bool:
@@ -159,7 +160,7 @@ def complete_interrupt(root: Run | None) -> bool:
     if root is None or root.parent is not None or root.request.interrupt is None:
         return False
     root.answer = root.request.interrupt
-    if (remembered := _remembered(root)) is not None and remembered[0] == root.span.get_span_context():
+    if (waiting := _waiting(root)) is not None and waiting[0] == root.span.get_span_context():
         remember_interrupt(root)  # unless it goes on already
     return True
 
@@ -169,13 +170,9 @@ def remember_interrupt(root: Run) -> None:
     thread, root.request.calls_before = _thread(root), len(root.request.model_calls)
     if not thread[0]:
         return
-    _forget(root)  # to the end: the oldest goes first
-    entry = (root.span.get_span_context(), root.query, before_question(root), root.request.user)
-    _interrupted[*thread, root.request.user or ""] = entry
-    if thread in _interrupted:  # another user's: without a user it is not known whose goes on
-        _interrupted.pop(thread, None)
-    else:
-        _interrupted[thread] = entry
+    users = _interrupted.pop(thread, {})  # to the end: the oldest goes first
+    waiting = (root.span.get_span_context(), root.query, before_question(root))
+    _interrupted[thread] = dict([*(users | {root.request.user: waiting}).items()][-16:])  # of few users in any case
     while len(_interrupted) > _MAX_THREADS:
         with suppress(KeyError, RuntimeError, StopIteration):  # another thread was faster
             del _interrupted[next(iter(_interrupted))]
@@ -187,28 +184,30 @@ def forget_interrupt(root: Run | None) -> None:
         _forget(root)
 
 
-def _remembered(root: Run) -> tuple[SpanContext, str | None, Before, str | None] | None:
-    thread, user = _thread(root), root.request.user
-    entry = _interrupted.get((*thread, user or "")) or _interrupted.get(thread)
-    return entry if entry is not None and (user is None or entry[3] in (None, user)) else None
+def _waiting(root: Run) -> _Waiting | None:
+    """The interrupted graph of this root's thread and user; of a root without a user the only one of its thread."""
+    users, user = _interrupted.get(_thread(root), {}), root.request.user
+    if user is None and len(users) == 1:
+        return next(iter(users.values()))
+    return users.get(user) or users.get(None)
 
 
 def _forget(root: Run) -> None:
-    if _remembered(root) is not None:
-        _interrupted.pop((*_thread(root), root.request.user or ""), None)
-        _interrupted.pop(_thread(root), None)
+    waiting, users = _waiting(root), _interrupted.pop(_thread(root), {})
+    if others := {user: other for user, other in users.items() if other is not waiting}:
+        _interrupted[_thread(root)] = others
 
 
 def link_resumption(root: Run) -> bool:
     """Links the root of a graph that goes on to that of the run that was interrupted, whose question and context it
     gets; whether that is known. It stays remembered until this one answers: a resumption that fails is repeated."""
-    request, interrupted = root.request, _remembered(root)
+    request, interrupted = root.request, _waiting(root)
     request.interrupt = None
     if interrupted is not None:
         request.is_resumption = True
-        context, question, before, _ = interrupted
+        span, question, before = interrupted
         root.query = question or root.query
-        if context != root.span.get_span_context():  # else it goes on in the request by hand in which it asked
+        if span != root.span.get_span_context():  # else it goes on in the request by hand in which it asked
             request.before = before
-            root.span.add_link(context)
+            root.span.add_link(span)
     return interrupted is not None

@@ -206,8 +206,7 @@ _READERS: dict[str, Callable[[Block], Part | None]] = {
     "tool_use": _call, "tool_call": _call, "function_call": _call, "toolUse": _call, "functionCall": _call,
     "server_tool_use": _call, "server_tool_call": _call, "invalid_tool_call": _call,
     "tool_result": _result, "function_call_output": _result, "toolResult": _result, "functionResponse": _result,
-    "function_response": _result,
-    "server_tool_result": _result,
+    "function_response": _result, "server_tool_result": _result,
     # Pieces of a call while it is streamed, and marks without content.
     **dict.fromkeys(
         ("input_json_delta", "tool_call_chunk", "server_tool_call_chunk", "cachePoint", "cache_point"), lambda _: None

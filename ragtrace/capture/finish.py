@@ -30,8 +30,7 @@ def trace_of(
     request = root.request
     last = request.model_calls[-1] if request.model_calls else None
     chunks = tuple(request.sources or ())
-    before = request.before
-    earlier = () if before.documents or before.retrievals else earlier_chunks(root, chunks)
+    earlier = () if request.before.documents or request.before.retrievals else earlier_chunks(root, chunks)
     is_waiting = request.interrupt is not None
     context = root.span.get_span_context()
     return Trace(

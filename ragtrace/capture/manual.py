@@ -126,8 +126,8 @@ class ManualRequest:
             now = time.time_ns()
             run = start_run(recorder, semconv.OP_TOOL, identity_of(tool), started=now)
             if run is not None:
-                run.query, run.state = _text(arguments), timing.NO_DURATION
-                run.answer = "null" if result is None else _text(result)  # a look-up that found nothing
+                answer = "null" if result is None else _text(result)  # it found nothing
+                run.query, run.answer, run.state = _text(arguments), answer, timing.NO_DURATION
                 recorder.end(run.key, finished=now)
 
     def answered(self, text: object, *, usage: object = None, model: object = None) -> None:

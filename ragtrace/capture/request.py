@@ -135,7 +135,7 @@ class Request:
     before: Before = field(default_factory=Before)
     is_resumption: bool = False
     graph: tuple[str, ...] | None = None
-    """Thread and name of the graph that runs, its tenant, user and memory."""
+    """Thread and name of the graph that runs, its tenant and memory."""
     frame: FrameType | None = None
     """The frame of LangGraph's own loop around the graph; what it holds at the end says whether the graph has ended."""
     prompt_version: object = None

@@ -18,10 +18,8 @@ STAGES = {
 NO_DURATION = object()
 """State of a run that was noted by hand when it was over: nobody knows how long it took."""
 _SPAN_FACTS = {
-    "model": semconv.REQUEST_MODEL,
-    "input_tokens": semconv.INPUT_TOKENS,
-    "output_tokens": semconv.OUTPUT_TOKENS,
-}
+    "model": semconv.REQUEST_MODEL, "input_tokens": semconv.INPUT_TOKENS, "output_tokens": semconv.OUTPUT_TOKENS,
+}  # fmt: skip
 _TOKENS = (semconv.INPUT_TOKENS, semconv.OUTPUT_TOKENS, semconv.CACHE_READ_TOKENS, semconv.CACHE_WRITE_TOKENS)
 MAX_NAME = 1_000
 """Characters of a name: a model, an application, a prompt version."""
@@ -29,6 +27,8 @@ _MAX_SPANS = 10_000
 """Spans of a request whose durations are kept: a request that embeds a whole library must not fill the memory."""
 _MAX_LISTED = 200
 """Spans of a request that its trace lists."""
+_PREFIX = re.compile(r"(?:models|openai|anthropic|google|mistralai|deepseek)/|arn:.*/")
+"""What Gemini, gateways such as OpenRouter, and Bedrock put before a model's name."""
 
 
 def record(request: Request, run: Run, finished: int) -> None:
@@ -98,8 +98,7 @@ def _listed_names(call: Run, names: Sequence[object]) -> Iterator[object]:
     texts, provider = [name for name in names if isinstance(name, str)], str(call.attributes.get(semconv.PROVIDER))
     for of_provider in (provider, provider.removesuffix("_ai"), f"{provider}_ai"):
         yield from (f"{of_provider}/{text}" for text in texts)
-    gateways = r"(?:models|openai|anthropic|google|mistralai|deepseek)/|arn:.*/"
-    yield from (re.sub(gateways, "", text).lower() for text in texts)
+    yield from (_PREFIX.sub("", text).lower() for text in texts)
 
 
 def _count(call: Run, name: str) -> int:

@@ -98,14 +98,13 @@ def _close_with_celery() -> None:
     if "celery" not in sys.modules:
         return
     signals = importlib.import_module("celery.signals")
-    signals.worker_process_shutdown.connect(_on_worker_shutdown, dispatch_uid="ragtrace")
-    send = lambda **_: (now := running.current()) and now.flush(now.settings.exit_seconds)  # noqa: E731 one line
-    signals.worker_shutdown.connect(send, weak=False, dispatch_uid="ragtrace")
+    for end in (signals.worker_process_shutdown, signals.worker_shutdown):
+        end.connect(_on_worker_shutdown, dispatch_uid="ragtrace")
 
 
-def _on_worker_shutdown(**_: Any) -> None:
-    if (runtime := running.current()) is not None:
-        runtime.close_at_exit()
+def _on_worker_shutdown(pid: int | None = None, **_: Any) -> None:
+    if (runtime := running.current()) is not None:  # without a pid a worker ends, whose process may go on
+        runtime.flush(runtime.settings.exit_seconds) if pid is None else runtime.close_at_exit()
 
 
 def look_again(*_: object) -> None:

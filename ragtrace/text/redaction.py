@@ -23,6 +23,7 @@ _PASSES = 8
 """Passes over one text, against inputs that were built to need many."""
 _LABEL, _VALUE_LENGTH = re.compile(r"[a-z][a-z_]{1,40}"), 100
 _VALUES = ("1985-07-04", "B-MW 1234", "C01X00T47", "5552671", "12345678", "221B Baker Street")
+"""Names that may say what a value is, and the values with which a name is tried: alone they are nothing."""
 _CUT = 200
 """Characters before a cut: half of a value may be in them."""
 
@@ -37,8 +38,7 @@ def mask_pii(text: str) -> str:
 
 
 def mask_beginning(text: str, length: int) -> str:
-    """`mask_pii` of a text that was cut to `length` characters. A text of that length loses its end: the beginning of a
-    number, an address or a password no longer looks like one."""
+    """`mask_pii` of a text that was cut to `length` characters; its end goes, where half of a value may be."""
     masked = mask_pii(text)
     return masked[:-_CUT].rstrip() if len(text) >= length else masked
 

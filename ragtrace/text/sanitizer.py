@@ -32,7 +32,7 @@ REDACTION_FAILED = "[redaction failed]"
 _LONG_NUMBER = 10_000_000
 """Shorter numbers are counts and sizes."""
 _SECRET_FIELD = re.compile(
-    r"(?:^|[^a-z])(?:pass(?:word|wd|phrase|code)|pwd|pin|cvv|cvc|otp|secret|bearer|credentials?|(set_)?cookie"
+    r"(?:^|[^a-z])(?:pass(?:word|wd|phrase|code)|pwd|pin|cvv|cvc|otp|secret|bearer|credentials?|(?:set_)?cookie"
     r"|(?:api|private|access|secret|signing)_?key|(?P<words>token|authorization))(?:_?(?:v?\d+|prod|dev|test|old|new))?$"
 )
 """Names of fields whose value is always a secret. In a sentence such a word needs more: see `text.privacy`."""

@@ -234,8 +234,7 @@ def searching_graph(search: Any, saver: Any = None) -> Any:
     return builder.compile(checkpointer=saver or InMemorySaver())
 
 
-class OwnSaver(InMemorySaver):
-    """A subclass, as applications have."""
+OwnSaver: Any = type("OwnSaver", (InMemorySaver,), {})
 
 
 @pytest.mark.parametrize(
@@ -252,8 +251,16 @@ def test_two_tenants_have_two_threads_of_one_name(recorded: Recorded, config: An
     for graph, name in ((first, "Ada"), (second, "Bob")):
         graph.invoke({"question": name}, config | {"metadata": dict.fromkeys(more, name)})
     first.invoke(Command(resume="yes"), config | {"metadata": dict.fromkeys(more, "Ada")})
-    last = recorded.traces[-1]
-    assert (last.query, [d.content for d in last.documents]) == ("Ada", ["Ada"])
+    assert (recorded.traces[-1].query, [d.content for d in recorded.traces[-1].documents]) == ("Ada", ["Ada"])
+
+
+@pytest.mark.parametrize("users", [("Ada", None), (None, "Ada"), ("Ada", "Bob")])
+def test_a_resumption_may_name_no_user(recorded: Recorded, config: Any, users: tuple[str | None, str | None]) -> None:
+    graph = searching_graph(Fixed(documents=[Document("24 months")]))
+    config["configurable"] = {"thread_id": f"of {users}"}
+    for user, inputs in zip(users, ({"question": "How long?"}, Command(resume="yes")), strict=True):
+        graph.invoke(inputs, config | {"metadata": {"user_id": user} if user else {}})
+    assert len(recorded.named("invoke_workflow")[-1].links) == int(None in users)
 
 
 def test_a_resumption_has_what_was_done_before(recorded: Recorded, config: Any) -> None:
@@ -545,7 +552,6 @@ def test_what_middleware_put_in_place_of_a_result_is_the_context(recorded: Recor
         """Pieces."""
         return "13 pieces"
 
-    stock.invoke({"name": "stock", "args": {"item": "pump"}, "id": "c1", "type": "tool_call"})
     call = {"name": "stock", "args": {"item": "pump"}, "id": "c1"}
 
     def work(question: str) -> str:

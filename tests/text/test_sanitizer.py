@@ -82,7 +82,6 @@ def test_a_value_is_redacted_behind_its_name() -> None:
 
 
 def test_a_text_of_many_masks_is_read_further() -> None:
-    """The limit is one of what leaves, and the number says how much was left out."""
     text = "jane.doe@corp.example, " * 1_000
     cut = Sanitizer(mask_pii).text(text, 2_000)
     assert cut.startswith("[email], [email]")

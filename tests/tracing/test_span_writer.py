@@ -12,7 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
-from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from ragtrace import semconv
 from ragtrace.capture.content import ContentPolicy, quoted
@@ -69,10 +68,6 @@ def test_redaction_is_no_work_of_the_request() -> None:
     assert out.getvalue().count("[name]") >= 4
     assert threads[3:]
     assert here not in threads[3:]
-
-
-def test_a_span_that_does_not_record_takes_nothing() -> None:
-    defer_attributes(NonRecordingSpan(SpanContext(1, 2, is_remote=False)), lambda: PLAIN)
 
 
 ORDINARY = "The pump is covered for 24 months. “Really?” Yes, and in Köln it is, too. "

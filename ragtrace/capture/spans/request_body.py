@@ -36,15 +36,17 @@ def decompress(body: bytes, coding: str, limit: int) -> bytes:
         raise IntakeError(415, "coding", f"Content-Encoding is {coding[:40]!r}; give gzip, deflate or none")
     plain, members = b"", 0
     try:
-        while not members or (body[:2] == b"\x1f\x8b" and coding == "gzip" and members < 1_000):
+        while not members or (body[:2] == b"\x1f\x8b" and coding == "gzip" and len(plain) <= limit):
             decoder = zlib.decompressobj(_WINDOW[coding])
-            plain += decoder.decompress(body, max(1, limit + 1 - len(plain)))
+            plain += decoder.decompress(body, limit + 1 - len(plain))
             body, members = decoder.unused_data, members + 1
+            if members > 100:
+                raise IntakeError(400, "damaged", "the gzip data have more than 100 parts; send them as one")
     except zlib.error as error:
         raise IntakeError(400, "damaged", f"the {coding} data are damaged: {error}") from None
     if len(plain) > limit:
         raise IntakeError(413, "too_large", f"the body has more than {limit} bytes after decompression")
-    if not decoder.eof or members == 1_000:
+    if not decoder.eof:
         raise IntakeError(400, "damaged", f"the {coding} data end too early")
     return plain
 

@@ -105,7 +105,7 @@ def _silent(store: Store, checks: Sequence[HealthCheck], now: float) -> Iterator
     query = select(sums.c.name).where(week).group_by(sums.c.name).having(often)
     names = {name for (name,) in store.rows(query) if name} if checks else set()
     for name in sorted(names - {check.name for check in checks}):
-        yield f"{name}: no score today, and some in the last week"
+        yield f"{name}: no score today, but in many hours of the last week"
 
 
 def _room(store: Store) -> tuple[int | None, bool]:

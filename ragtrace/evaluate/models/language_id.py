@@ -15,9 +15,9 @@ _MAX_CHARS = 2_000
 _MIN_LETTERS = 12
 SURE = 0.6
 """Probability from which a language is certain."""
-_IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 _SHORT, _HARDLY = 40, 0.1
 """Characters of a short answer, and the probability below which a text is hardly in a language."""
+_IDEOGRAPHS = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
 _detector: Lazy[Any] = Lazy(
