@@ -43,10 +43,10 @@ def g_eval_of(
         return _rate(trace, ask, name=name, criteria=criteria, steps=steps, needs=inputs)
 
     check.__doc__ = f"G-Eval by the criteria: {criteria}"
-    return judged(name=name, needs=inputs, threshold=threshold, source=_SOURCE)(check)
+    return judged(name=name, needs=inputs, threshold=threshold, version="2", source=_SOURCE)(check)
 
 
-@judged(needs={"answer"}, threshold=0.5, source=_SOURCE)
+@judged(needs={"answer"}, threshold=0.5, version="2", source=_SOURCE)
 def g_eval(trace: Trace, ask: Asker) -> Score:
     """Rating by the criteria of the setting `g_eval_criteria`, in [0, 1].
 

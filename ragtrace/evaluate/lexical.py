@@ -127,7 +127,7 @@ def _why_not(trace: Trace, reading: AnswerParts) -> str | None:
 
 @evaluator(
     needs={"documents", "answer"},
-    version="6",
+    version="7",
     threshold=0.7,
     source="Logistic regression over the overlap of words, the floor of published detectors",
 )

@@ -89,7 +89,11 @@ def _rouge(kind: str, what: str, limit: str = "100,000 characters") -> Evaluator
         f"explanation has precision and recall. The first {limit} count."
     )
     return evaluator(
-        name=name, needs=_NEEDS, threshold=0.75, source=f"Ejento evaluation metrics, 1.5; {_H2O}, ROUGE Evaluator"
+        name=name,
+        needs=_NEEDS,
+        threshold=0.75,
+        version="2",
+        source=f"Ejento evaluation metrics, 1.5; {_H2O}, ROUGE Evaluator",
     )(rouge)
 
 
@@ -107,7 +111,7 @@ def as_label(text: str) -> str:
     return words.strip(_MARKS) or words
 
 
-@evaluator(needs=_NEEDS, threshold=0.75, source=f"{_H2O}, Classification Evaluator")
+@evaluator(needs=_NEEDS, threshold=0.75, version="2", source=f"{_H2O}, Classification Evaluator")
 def classification(trace: Trace) -> Score:
     """Whether the answer is the label that was expected: 1 (pass) or 0 (fail). Case and marks around a label do not
     count. Over a data set the mean is the accuracy; the report adds precision, recall, F1 and the confusion matrix."""

@@ -182,7 +182,9 @@ _MAX_PATTERN_TEXT = 100_000
 _PATTERN_SECONDS = 0.5
 
 
-@evaluator(needs={"answer", "constraints"}, threshold=0.5, source="H2O Eval Studio, Tokens Presence Evaluator")
+@evaluator(
+    needs={"answer", "constraints"}, threshold=0.5, version="2", source="H2O Eval Studio, Tokens Presence Evaluator"
+)
 def tokens_presence(trace: Trace) -> Score:
     """Whether the answer meets every constraint of `trace.constraints`: a text that it holds, `REGEXP:` and a
     pattern that it matches somewhere, or a list of these of which it meets at least one.
