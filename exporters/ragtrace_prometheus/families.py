@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Sample
 from prometheus_client.utils import floatToGoString
@@ -27,18 +26,6 @@ Merge = Literal["sum", "max", "latest"]
 Source = tuple[dict[str, str], float]
 """The labels of an exemplar and its moment in Unix seconds."""
 number_text: Callable[[float], str] = floatToGoString
-
-
-class PlainRegistry(CollectorRegistry):
-    """A registry without the `_created` series, which nearly double the counters. prometheus_client can leave them out
-    only for the whole process, and that is the application's choice."""
-
-    def collect(self) -> Iterator[Metric]:
-        """Every metric of this moment."""
-        for metric in super().collect():
-            if not isinstance(metric, Family):
-                metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
-            yield metric
 
 
 class Family(Metric):

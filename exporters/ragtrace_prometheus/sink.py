@@ -25,7 +25,7 @@ from ragtrace.sampling import Decision
 from ragtrace.text.sanitizer import sendable
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.evaluations import Evaluations
-from ragtrace_prometheus.families import Family, PlainRegistry
+from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.labels import Caps
 from ragtrace_prometheus.requests import FeedbackNote, RequestNote, Requests, note
 from ragtrace_prometheus.watcher import JudgeLimits, Watcher
@@ -58,19 +58,16 @@ class PrometheusSink(Collector):
         app: str,
         env: str,
         evaluators: Sequence[Evaluator],
-        registry: CollectorRegistry | None = None,
         priced: Sequence[str] = (),
         strata: Sequence[str] = ("ratio",),
         directory: str | os.PathLike[str] | None = None,
         judge: JudgeLimits | None = None,
     ) -> None:
-        """`registry` defaults to a new one. `priced` are models whose cost begins at 0. `strata` are the reasons that
-        the sampler gives for its decisions, as far as they are known before the first one. `directory` is shared by the
-        processes of one application (see docs/metrics.md); without it this process is alone. `judge` is shown where an
-        evaluator may ask it.
+        """`priced` are models whose cost begins at 0. `strata` are the reasons for the sampler's decisions, as far as
+        they are known before the first one. `directory` is shared by the processes of one application (see
+        docs/metrics.md); without it this process is alone. `judge` is shown where an evaluator may ask it.
 
-        Raises SettingError for a registry that holds ragtrace's metrics already, and for a directory that cannot be
-        used.
+        Raises SettingError for a directory that cannot be used.
         """
         self._base = (sendable(app, 200), sendable(env, 200))
         self._evaluators, self._priced, self._strata = evaluators, priced, strata
@@ -93,13 +90,8 @@ class PrometheusSink(Collector):
         self._closed = False
         self._reset()
         self._queue: Background[RequestNote | FeedbackNote] = Background("ragtrace-counts", self._work, _BOUNDS)
-        self.registry = registry or PlainRegistry()
-        try:
-            self.registry.register(self)
-        except ValueError:
-            raise SettingError(
-                "this registry holds ragtrace's metrics already; give each PrometheusSink its own"
-            ) from None
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
         after_fork(self._forked)
 
     def _reset(self) -> None:
@@ -243,17 +235,6 @@ class PrometheusSink(Collector):
     def url(self) -> str | None:
         """Where /metrics is served, or None."""
         return self._server.url if self._server is not None else None
-
-    def serve(self, port: int, host: str = "127.0.0.1") -> MetricsServer:
-        """Serve /metrics. Raises SettingError if the port cannot be opened. Several processes of one application, which
-        share a directory, may have one port: each connection goes to one of them."""
-        from ragtrace_prometheus.server import serve
-
-        shared = self._processes is not None
-        self._server = serve(self.registry, port, host, shared=shared, checks=self._checks)
-        if self._processes is not None:
-            self._queue.wake()
-        return self._server
 
     def share(self, port: int, host: str = "127.0.0.1") -> None:
         """Serve /metrics together with the other processes of the application (same user, folder, `app`, `env`, host

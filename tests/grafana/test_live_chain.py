@@ -18,7 +18,7 @@ from ragtrace import plugins
 from ragtrace.evaluation import run
 from ragtrace.records import Evaluation, Facts
 from ragtrace.testing import make_trace
-from ragtrace_prometheus import PrometheusSink
+from ragtrace_prometheus import PrometheusSink, serve
 from tests.delivery.servers import Asked, Running
 from tests.grafana import ROOT, simulate
 from tests.ports import free_port
@@ -55,7 +55,7 @@ def is_ready(url: str) -> bool:
 def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
     """The shipped rules and routes, a second where they say a minute."""
     sink = PrometheusSink(app="shop", env="prod", evaluators=[plugins.load("sensitive_data_leakage")])
-    metrics = sink.serve(0)
+    metrics = serve(sink.registry, 0)
     webhook = Webhook()
     receiver = Running(webhook)
     prometheus, alertmanager = free_port(), free_port()

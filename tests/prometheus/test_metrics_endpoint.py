@@ -34,7 +34,7 @@ from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
-from ragtrace_prometheus import PrometheusSink
+from ragtrace_prometheus import PrometheusSink, serve
 from ragtrace_prometheus.labels import LabelCap, clean
 from ragtrace_prometheus.watcher import JudgeLimits
 from tests.prometheus.metrics_page import documented
@@ -63,7 +63,7 @@ class Scraped:
 
     @staticmethod
     def _asked(sink: PrometheusSink, accept: str) -> str:
-        with closing(sink.serve(0)) as server:
+        with closing(serve(sink.registry, 0)) as server:
             request = urllib.request.Request(server.url, headers={"Accept": accept})
             with urllib.request.urlopen(request, timeout=60) as response:
                 return str(response.read().decode())
@@ -251,7 +251,7 @@ def test_a_port_that_is_taken_is_named(sink: PrometheusSink) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(SettingError, match="prometheus_port"):
-            sink.serve(taken.getsockname()[1])
+            serve(sink.registry, taken.getsockname()[1])
 
 
 @pytest.fixture
@@ -302,13 +302,6 @@ def test_the_identity_for_any_traffic(traffic: list[tuple[int, bool, bool]], p: 
             assert c.eligible == c.sampled_out + c.scored + c.failed + c.dropped
     finally:
         pipeline.close(1.0)
-
-
-def test_a_registry_takes_one_sink() -> None:
-    """A second one is refused with words, not with prometheus_client's traceback."""
-    first = PrometheusSink(app="shop", env="test", evaluators=[length])
-    with pytest.raises(SettingError, match="each PrometheusSink its own"):
-        PrometheusSink(app="shop", env="test", evaluators=[length], registry=first.registry)
 
 
 def test_an_evaluators_time_is_observed_per_trace(sink: PrometheusSink, stopping: list[Pipeline]) -> None:
@@ -435,7 +428,9 @@ def test_a_forked_child_begins_at_nothing(sink: PrometheusSink) -> None:
     sink(evaluated())
     for _ in range(10):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    server = sink.serve(0)
+    sink.share(0)
+    server = sink._server
+    assert server is not None
 
     def count() -> None:
         for _ in range(100):
@@ -619,7 +614,7 @@ def test_the_judge_that_is_shown_is_that_of_the_sink(stopping: list[Pipeline]) -
 
 def test_an_answer_is_whole_or_no_answer(sink: PrometheusSink) -> None:
     """An empty answer of a process that ends would look complete, and every counter would seem to be gone."""
-    server = sink.serve(0)
+    server = serve(sink.registry, 0)
     address = server.url.removeprefix("http://").removesuffix("/metrics").split(":")
     try:
         with socket.create_connection((address[0], int(address[1])), timeout=10) as client:
