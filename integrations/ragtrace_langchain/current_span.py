@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
 
 from ragtrace.capture import current
-from ragtrace.capture.adapters import hidden_step
+from ragtrace.capture.wrappers import Watch, wrapped
 from ragtrace_langchain.conversion import key_of
 from ragtrace_langchain.switch import switch
 
@@ -31,8 +30,6 @@ _log = logging.getLogger(__name__)
 _Function = Callable[..., Any]
 _Hook = Callable[[Any], bool]
 """Wraps what a module defines; False where it does not define it."""
-_Attach = Callable[[tuple[Any, ...], dict[str, Any]], current.Attachment | None]
-"""Prepares the context for a call with these arguments; what it returns is detached after the call."""
 # Before 0.3.30 the second has the function's name itself, as the next two have.
 _CONFIG_MODULES = (
     "langchain_core.runnables.config", "langchain_core.runnables.base", "langchain_core.runnables.fallbacks",
@@ -44,6 +41,7 @@ _METHODS = (
      ("_generate_with_cache", "_agenerate_with_cache", "stream", "astream")),
     ("langchain_core.language_models.llms", "BaseLLM", ("_generate_helper", "_agenerate_helper", "stream", "astream")),
 )  # fmt: skip
+_STREAMS = ("stream", "astream")
 
 
 def wrap_runs() -> None:
@@ -101,30 +99,34 @@ def _wrap_methods(module: Any, *, class_name: str, methods: tuple[str, ...]) -> 
     for name in methods:
         original = vars(owner).get(name)
         if original is not None:
-            setattr(owner, name, _wrapped(name, original))
+            begin = _attach_run if name.startswith("_") else _Steps if name in _STREAMS else _expect_start
+            setattr(owner, name, wrapped(original, begin))
     return True
-
-
-def _wrapped(name: str, original: _Function) -> _Function:
-    if inspect.isasyncgenfunction(original):
-        return _entered_async_stream(original)
-    if inspect.isgeneratorfunction(original):
-        return _entered_stream(original)
-    return _entered(original, _attach_run if name.startswith("_") else _expect_start)
 
 
 # --- a run that has started: its manager is an argument ------------------------------------------------
 
 
-def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> current.Attachment | None:
+class _Attached(Watch):
+    """A call of a function, inside of which a run is attached."""
+
+    def __init__(self, token: current.Attachment) -> None:
+        self._token = token
+
+    def __exit__(self, *_exception: object) -> None:
+        current.detach(self._token)
+
+
+def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Attached | None:
     if (handler := switch.handler) is None:
         return None
     try:
-        manager = kwargs.get("run_manager") or kwargs.get("run_managers") or (args[2] if len(args) > 2 else None)
+        manager = kwargs.get("run_manager") or kwargs.get("run_managers") or (args[3] if len(args) > 3 else None)
         if isinstance(manager, list):  # several prompts in one call of a text-completion model
             manager = manager[0] if manager else None
         run_id = getattr(manager, "run_id", None)
-        return None if run_id is None else current.attach(handler.recorder.get(key_of(run_id)))
+        token = None if run_id is None else current.attach(handler.recorder.get(key_of(run_id)))
+        return None if token is None else _Attached(token)
     except Exception:  # noqa: BLE001 nothing of ours may reach the application
         handler.recorder.failed("attach")
         return None
@@ -133,94 +135,25 @@ def _attach_run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> current.Attach
 # --- a run that the function itself starts -------------------------------------------------------------
 
 
-def _expect_start(*_arguments: object) -> current.Attachment | None:
-    return current.expect_start() if switch.handler is not None else None
+def _expect_start(_args: tuple[Any, ...], _kwargs: dict[str, Any]) -> _Attached | None:
+    return _Attached(current.expect_start()) if switch.handler is not None else None
 
 
-# --- the wrappers --------------------------------------------------------------------------------------
-
-
-def _entered(original: _Function, attach: _Attach) -> _Function:
-    if inspect.iscoroutinefunction(original):
-
-        @functools.wraps(original)
-        async def aentered(self: Any, *args: Any, **kwargs: Any) -> Any:
-            token = attach(args, kwargs)
-            try:
-                return await original(self, *args, **kwargs)
-            finally:
-                current.detach(token)
-
-        return aentered
-
-    @functools.wraps(original)
-    def entered(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = attach(args, kwargs)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            current.detach(token)
-
-    return entered
-
-
-class _Steps:
+class _Steps(Watch):
     """The context of a stream: the marked one until its run has started, and then the run's, during each step."""
 
-    __slots__ = ("_context",)
-
-    def __init__(self) -> None:
+    def __init__(self, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
         self._context: Context | None = None
+        self._token: current.Attachment | None = None
 
-    def enter(self) -> current.Attachment | None:
-        """Begin a step."""
-        return _expect_start() if self._context is None else otel_context.attach(self._context)
+    def __enter__(self) -> None:
+        if self._context is not None:
+            self._token = otel_context.attach(self._context)
+        elif switch.handler is not None:
+            self._token = current.expect_start()
 
-    def leave(self, token: current.Attachment | None) -> None:
-        """End a step."""
+    def __exit__(self, *_exception: object) -> None:
+        token, self._token = self._token, None
         if token is not None:
             self._context = current.current_context()
             current.detach(token)
-
-
-def _entered_stream(original: _Function) -> _Function:
-    @functools.wraps(original)
-    def stream(self: Any, *args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        inner = original(self, *args, **kwargs)
-        steps = _Steps()
-        try:
-            while True:
-                token = steps.enter()
-                try:
-                    chunk = next(inner)
-                except StopIteration as stop:
-                    return stop.value
-                finally:
-                    steps.leave(token)
-                yield chunk
-        finally:
-            inner.close()
-
-    return stream
-
-
-def _entered_async_stream(original: _Function) -> _Function:
-    @functools.wraps(original)
-    async def stream(self: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        inner = original(self, *args, **kwargs)
-        steps, step = _Steps(), functools.partial(hidden_step, inner.__anext__)
-        try:
-            while True:
-                token = steps.enter()
-                try:
-                    chunk = await step()
-                except StopAsyncIteration:
-                    return
-                finally:
-                    steps.leave(token)
-                step = inner.__anext__
-                yield chunk
-        finally:
-            await inner.aclose()
-
-    return stream

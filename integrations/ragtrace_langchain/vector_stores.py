@@ -5,11 +5,9 @@ The methods of every vector store are wrapped once. A wrapper that finds no hand
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,6 +16,7 @@ import wrapt
 
 from ragtrace.capture import current
 from ragtrace.capture.request import Run
+from ragtrace.capture.wrappers import Watch, wrapped_call
 from ragtrace_langchain.switch import switch
 
 _log = logging.getLogger(__name__)
@@ -62,50 +61,29 @@ def _wrap_methods(cls: type) -> None:
         for name in _METHODS & cls.__dict__.keys():
             method = cls.__dict__[name]
             if inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False):
-                setattr(cls, name, _traced_async(method) if inspect.iscoroutinefunction(method) else _traced(method))
+                setattr(cls, name, wrapped_call(method, _begin))
     except Exception:  # noqa: BLE001 e.g. a metaclass that refuses
         _log.warning("ragtrace: searches of the vector store %s are not traced", cls.__name__, exc_info=True)
 
 
-def _traced(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def search(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
-        if call is None:
-            return method(self, *args, **kwargs)
-        try:
-            documents = method(self, *args, **kwargs)
-        except BaseException as error:
-            _end(call, error=error)
-            raise
-        _end(call, documents)
-        return documents
+class _Search(Watch):
+    """A search in progress."""
 
-    return search
+    def __init__(self, handler: Any, key: UUID, outer: Run | None) -> None:
+        """`outer` is the retrieval around it."""
+        self._handler, self._key, self._outer = handler, key, outer
+        self._token = current.attach(handler.recorder.get(key))
 
-
-def _traced_async(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    async def search(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
-        if call is None:
-            return await method(self, *args, **kwargs)
-        try:
-            documents = await method(self, *args, **kwargs)
-        except BaseException as error:
-            _end(call, error=error)
-            raise
-        _end(call, documents)
-        return documents
-
-    return search
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        current_retrieval.set(self._outer)
+        current.detach(self._token)
+        if error is None:
+            self._handler.on_retriever_end(self.result, run_id=self._key)
+        else:
+            self._handler.on_retriever_error(error, run_id=self._key)
 
 
-_Call = tuple[Any, UUID, Run | None, current.Attachment | None]
-"""Handler, key of the retrieval, the retrieval around it, and what makes the retrieval's span the current one."""
-
-
-def _begin(store: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
+def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Search | None:
     """Starts a retrieval; None where none is recorded: inside of a retriever, or without a handler. Never raises."""
     try:
         outer = current_retrieval.get()
@@ -114,12 +92,12 @@ def _begin(store: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call |
         handler, parent = _handler()
         if handler is None or any(part in sys._getframe(2).f_globals.get("__name__", "") for part in _OTHER_USES):
             return None
-        query = args[0] if args else kwargs.get("query", "")
-        name, key = type(store).__name__, uuid4()
+        query = args[1] if len(args) > 1 else kwargs.get("query", "")
+        name, key = type(args[0]).__name__, uuid4()
         metadata = {"ls_vector_store_provider": name}
         query = query if isinstance(query, str) else ""
         handler.on_retriever_start(None, query, run_id=key, parent_run_id=parent, name=name, metadata=metadata)
-        return handler, key, outer, current.attach(handler.recorder.get(key))
+        return _Search(handler, key, outer)
     except Exception:  # noqa: BLE001 nothing of ours may reach the application
         return None
 
@@ -134,13 +112,3 @@ def _handler() -> tuple[Any, UUID | None]:
         if getattr(handler, "records_searches", False):
             return handler, parent
     return switch.get(), parent
-
-
-def _end(call: _Call, documents: Any = None, error: BaseException | None = None) -> None:
-    handler, key, outer, token = call
-    current_retrieval.set(outer)
-    current.detach(token)
-    if error is None:
-        handler.on_retriever_end(documents, run_id=key)
-    else:
-        handler.on_retriever_error(error, run_id=key)

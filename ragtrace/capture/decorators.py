@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from ragtrace import semconv
-from ragtrace.capture.adapters import hidden_step
-from ragtrace.capture.function_calls import DecoratedFunction, begin
-from ragtrace.capture.reaper import reaper
+from ragtrace.capture.function_calls import DecoratedFunction, begin, begin_stream
+from ragtrace.capture.wrappers import wrapped
 from ragtrace.text.sanitizer import sendable
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -63,71 +62,5 @@ def _decorate(function: Any, operation: str, name: str | None, model: str | None
         model = next((p.default for p in signature if p.name == "model" and isinstance(p.default, str)), None)
     skip = 1 if parameters[:1] in (("self",), ("cls",)) else 0
     decorated = DecoratedFunction(operation, sendable(title, 200), model, parameters, skip)
-    if inspect.isasyncgenfunction(function):
-        return _async_generator(function, decorated)
-    if inspect.isgeneratorfunction(function):
-        return _generator(function, decorated)
-    return _coroutine(function, decorated) if inspect.iscoroutinefunction(function) else _plain(function, decorated)
-
-
-# --- the four kinds of functions -------------------------------------------------------------------------
-
-
-def _plain(function: Callable[..., Any], decorated: DecoratedFunction) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Any:
-        call = begin(decorated, args, kwargs)
-        return function(*args, **kwargs) if call is None else call.result_of(function, args, kwargs)
-
-    return traced
-
-
-def _coroutine(function: Callable[..., Any], decorated: DecoratedFunction) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def traced(*args: Any, **kwargs: Any) -> Any:
-        call = begin(decorated, args, kwargs)
-        if call is None:
-            return await function(*args, **kwargs)
-        return await call.awaited(function(*args, **kwargs))
-
-    return traced
-
-
-def _generator(function: Callable[..., Any], decorated: DecoratedFunction) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def traced(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        call = begin(decorated, args, kwargs)
-        inner = function(*args, **kwargs)
-        if call is None:
-            return (yield from inner)
-        return (yield from call.relay(inner))
-
-    return traced
-
-
-def _async_generator(function: Callable[..., Any], decorated: DecoratedFunction) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def traced(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        call = begin(decorated, args, kwargs)
-        inner = function(*args, **kwargs)
-        if call is not None:
-            reaper.start()
-        step, value = functools.partial(hidden_step, inner.asend), None
-        while True:
-            try:
-                chunk = await (step(value) if call is None else call.astep(step, value))
-            except StopAsyncIteration:
-                return
-            try:
-                step, value = inner.asend, (yield chunk)
-            except GeneratorExit:
-                try:
-                    await inner.aclose()
-                finally:
-                    if call is not None:
-                        call.drop()
-                raise
-            except BaseException as error:  # noqa: BLE001 the function decides how it is handled
-                step, value = inner.athrow, error
-
-    return traced
+    is_stream = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    return wrapped(function, functools.partial(begin_stream if is_stream else begin, decorated))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +60,14 @@ def begin(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[s
             _read_arguments(run, arguments, model)
             return FunctionCall(recorder, run)
     return None
+
+
+def begin_stream(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FunctionCall | None:
+    """Open the span of a call of a generator, whose consumer may leave it. Otherwise as `begin`."""
+    call = begin(decorated, args, kwargs)
+    if call is not None:
+        reaper.start()
+    return call
 
 
 def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
@@ -155,27 +163,6 @@ class FunctionCall:
         return stream
 
     # --- streams -----------------------------------------------------------------------------------------
-
-    def relay(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Pass a generator through; what is sent and thrown reaches it."""
-        reaper.start()
-        step: Callable[[Any], Any] = inner.send
-        value: Any = None
-        while True:
-            try:
-                chunk = self.step(step, value)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                step, value = inner.send, (yield chunk)
-            except GeneratorExit:
-                try:
-                    inner.close()
-                finally:
-                    self.drop()
-                raise
-            except BaseException as error:  # noqa: BLE001 the function decides how it is handled
-                step, value = inner.throw, error
 
     def step(self, step: Callable[[Any], Any], value: Any) -> Any:
         """The next piece of a stream. Raises what the stream raises, StopIteration at its end."""
