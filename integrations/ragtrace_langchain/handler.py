@@ -30,7 +30,8 @@ _FRAGMENTS = {"prompt": semconv.OP_PROMPT, "parser": semconv.OP_PARSER}
 
 
 def _quiet(method: _Method) -> _Method:
-    """Counts an exception instead of raising it: LangChain would log it together with the application's data."""
+    """Counts an exception instead of raising it: LangChain would log it together with the application's data. The
+    method gets the keys of the run and of its parent as `run_id` and `parent_run_id`."""
     is_end = method.__name__.endswith(("_end", "_error"))
 
     @functools.wraps(method)
@@ -95,15 +96,8 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     def __deepcopy__(self, memo: dict[int, Any]) -> RagtraceCallbackHandler:
         return self  # LangChain copies configurations deeply; the open runs must stay with this handler
 
-    def _start(  # noqa: PLR0917 the callbacks' own arguments
-        self,
-        run_id: Hashable,
-        parent: Hashable | None,
-        operation: str,
-        name: str,
-        kwargs: dict[str, Any],
-        target: str | None = None,
-    ) -> Run | None:
+    def _start(self, operation: str, name: str, kwargs: dict[str, Any], target: str | None = None) -> Run | None:
+        run_id, parent = kwargs["run_id"], kwargs["parent_run_id"]
         tags, metadata = kwargs.get("tags"), kwargs.get("metadata") or {}
         above = self._recorder.near(parent) if parent is not None else None
         if above is not None:
@@ -140,30 +134,24 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
                 elif above is not None and graphs.is_chain(above) and "thread_id" in (kwargs.get("metadata") or ()):
                     graphs.begin_inside(above, kwargs["metadata"]["thread_id"], inputs)
                 return
-            self._start_root(serialized, inputs, run_id, parent_run_id, kwargs, is_agent)
+            kwargs.update(run_id=run_id, parent_run_id=parent_run_id)
+            self._start_root(serialized, inputs, kwargs, is_agent)
         except Exception:  # noqa: BLE001 nothing of ours may reach the application
             self._recorder.failed("on_chain_start")
 
-    def _start_root(  # noqa: PLR0917 the callback's own arguments
-        self,
-        serialized: Any,
-        inputs: Any,
-        run_id: Hashable,
-        parent: Hashable | None,
-        kwargs: dict[str, Any],
-        is_agent: bool,
-    ) -> None:
+    def _start_root(self, serialized: Any, inputs: Any, kwargs: dict[str, Any], is_agent: bool) -> None:
         name = conversion.name_of(serialized, kwargs, "chain")
         metadata = kwargs.get("metadata") or {}
         if fragment := _FRAGMENTS.get(kwargs.get("run_type", "")):
-            run = self._start(run_id, parent, fragment, name, kwargs)
+            run = self._start(fragment, name, kwargs)
             if run is not None:
                 run.query = query_of(inputs)
                 run.prompt = prompt_of(serialized, inputs) if self._recorder.capture.spans else None
             return
         is_agent = is_agent or graphs.is_agent(name, metadata)
-        name, agent = graphs.names_of(name, metadata, is_agent, is_root=self._recorder.near(parent) is None)
-        run = self._start(run_id, parent, semconv.OP_AGENT if is_agent else semconv.OP_WORKFLOW, name, kwargs, agent)
+        is_root = self._recorder.near(kwargs["parent_run_id"]) is None
+        name, agent = graphs.names_of(name, metadata, is_agent, is_root=is_root)
+        run = self._start(semconv.OP_AGENT if is_agent else semconv.OP_WORKFLOW, name, kwargs, agent)
         if run is None:
             return
         if not is_agent:
@@ -256,51 +244,40 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         else:
             self._recorder.end(run_id, error=None if conversion.is_control_flow(error) else error)
 
+    @_quiet
+    def _on_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
+        """Handles a failed model call, whose text before the failure is kept, a failed retriever or a failed tool."""
+        self._fail(run_id, error)
+
+    on_llm_error = on_retriever_error = on_tool_error = _on_error
+
     # --- models ----------------------------------------------------------------------------------
 
     @_quiet
-    def on_chat_model_start(
-        self,
-        serialized: Any,
-        messages: Sequence[Sequence[Any]],
-        *,
-        run_id: Hashable,
-        parent_run_id: Hashable | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_chat_model_start(self, serialized: Any, messages: Sequence[Sequence[Any]], **kwargs: Any) -> None:
         """Handles the start of a chat model."""
-        run = self._start_model(semconv.OP_CHAT, serialized, run_id, parent_run_id, kwargs)
+        run = self._start_model(semconv.OP_CHAT, serialized, kwargs)
         if run is not None:
             run.messages = convert_each((m for batch in messages for m in batch), message_of)
 
     @_quiet
-    def on_llm_start(
-        self,
-        serialized: Any,
-        prompts: Sequence[str],
-        *,
-        run_id: Hashable,
-        parent_run_id: Hashable | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_llm_start(self, serialized: Any, prompts: Sequence[str], **kwargs: Any) -> None:
         """Handles the start of a text-completion model."""
-        run = self._start_model(semconv.OP_TEXT, serialized, run_id, parent_run_id, kwargs)
+        run = self._start_model(semconv.OP_TEXT, serialized, kwargs)
         if run is not None:
             run.messages = [ModelMessage("user", prompt) for prompt in prompts]
 
-    def _start_model(
-        self, operation: str, serialized: Any, run_id: Hashable, parent: Hashable | None, kwargs: dict[str, Any]
-    ) -> Run | None:
+    def _start_model(self, operation: str, serialized: Any, kwargs: dict[str, Any]) -> Run | None:
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "model")
         parameters, capture = kwargs.get("invocation_params") or {}, self._recorder.capture
         attributes, extra = model_attributes(serialized, metadata, parameters)
         model = attributes.get(semconv.REQUEST_MODEL)
-        run = self._start(run_id, parent, operation, name, kwargs, model)
+        run = self._start(operation, name, kwargs, model)
         if run is not None:
             run.attributes.update(attributes)
             run.extra.update(extra)
-            run.prompt = run.request.prompts.pop(parent, None)
+            run.prompt = run.request.prompts.pop(kwargs["parent_run_id"], None)
             run.tools = tools_of(parameters) if capture.spans or capture.events else ()
             # LangChain configures each step with metadata; the prompt's version is set on the model's call.
             run.request.prompt_version = metadata.get("prompt_version", run.request.prompt_version)
@@ -323,21 +300,14 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
             conversion.read_reply(run, response)
         self._recorder.end(run_id)
 
-    @_quiet
-    def on_llm_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
-        """Handles a failed model call; the text before the failure is kept."""
-        self._fail(run_id, error)
-
     # --- retrievers and tools --------------------------------------------------------------------
 
     @_quiet
-    def on_retriever_start(
-        self, serialized: Any, query: str, *, run_id: Hashable, parent_run_id: Hashable | None = None, **kwargs: Any
-    ) -> None:
+    def on_retriever_start(self, serialized: Any, query: str, **kwargs: Any) -> None:
         """Handles the start of a retriever."""
         metadata = kwargs.get("metadata") or {}
         name = conversion.name_of(serialized, kwargs, "retriever")
-        run = self._start(run_id, parent_run_id, semconv.OP_RETRIEVAL, name, kwargs)
+        run = self._start(semconv.OP_RETRIEVAL, name, kwargs)
         if run is not None:
             current_retrieval.set(run)
             run.query = query if isinstance(query, str) else conversion.text_of(query)
@@ -355,17 +325,10 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         self._recorder.end(run_id)
 
     @_quiet
-    def on_retriever_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
-        """Handles a failed retriever."""
-        self._fail(run_id, error)
-
-    @_quiet
-    def on_tool_start(
-        self, serialized: Any, input_str: str, *, run_id: Hashable, parent_run_id: Hashable | None = None, **kwargs: Any
-    ) -> None:
+    def on_tool_start(self, serialized: Any, input_str: str, **kwargs: Any) -> None:
         """Handles the start of a tool."""
         name = conversion.name_of(serialized, kwargs, "tool")
-        run = self._start(run_id, parent_run_id, semconv.OP_TOOL, name, kwargs)
+        run = self._start(semconv.OP_TOOL, name, kwargs)
         if run is not None:
             run.tools = [tool_of(serialized, name)]
             read_call(run, input_str, kwargs)
@@ -377,8 +340,3 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         if run is not None and run.owner is self:
             read_result(run, output)
         self._recorder.end(run_id, error="tool_error" if is_failure(output) else None)
-
-    @_quiet
-    def on_tool_error(self, error: BaseException, *, run_id: Hashable, **kwargs: Any) -> None:
-        """Handles a failed tool."""
-        self._fail(run_id, error)
