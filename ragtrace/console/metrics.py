@@ -111,11 +111,11 @@ def _topics(store: Store, now: float) -> Iterator[Any]:
         "Share of failures of 24 hours by topic, weighted back to the whole traffic",
         ["topic", "evaluator", "bound"],
     )
-    for total in totals:
-        requests.add_metric([total.name], total.requests)
-        gaps.add_metric([total.name], total.gaps)
-        if total.failures:
-            _add_bounds(failures, (total.name, evaluator), total.failures)
+    for name, total in totals:
+        requests.add_metric([name], total.requests)
+        gaps.add_metric([name], total.gap_requests)
+        if share := total.verdicts.rate():
+            _add_bounds(failures, (name, evaluator), share)
     yield from (requests, gaps, failures)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,10 +72,11 @@ class TopicReport:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
     """The sums of one topic."""
 
     verdicts: Sums = field(default_factory=Sums)
+    """Of failures."""
     questions: int = 0
     requests: float = 0.0
     causes: defaultdict[str, Sums] = field(default_factory=lambda: defaultdict(Sums))
@@ -84,15 +85,8 @@ class _Tally:
     failures: list[tuple[float, int]] = field(default_factory=list)
     """(badness, id of the trace)"""
 
-    def __iadd__(self, other: _Tally) -> _Tally:
-        """Adds what is summed; causes and failures stay."""
-        self.verdicts += other.verdicts
-        self.questions += other.questions
-        self.requests += other.requests
-        self.gap_requests += other.gap_requests
-        return self
-
     def add(self, row: Any, sign: int) -> None:
+        """Adds a question; `sign` is 1 where higher values are better, else -1."""
         self.questions += 1
         weight, _ = weight_of(row.probability)
         self.requests += weight
@@ -170,40 +164,24 @@ def _check_period(since: float, until: float) -> None:
         raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicTotal:
-    """One topic in a period, in short."""
-
-    name: str
-    requests: float
-    """Estimated number of requests."""
-    gaps: float
-    """Those to which the retrieval found nothing that answers."""
-    failures: Estimate | None
-    """Weighted share of failures."""
-
-
-def largest_topics(store: Store, since: float, until: float, evaluator: str, most: int) -> list[TopicTotal]:
-    """The `most` topics with the most requests in a period (Unix times), and as `other` all other questions. Empty if
-    there is no topic."""
+def largest_topics(store: Store, since: float, until: float, evaluator: str, most: int) -> list[tuple[str, Tally]]:
+    """The names and sums of the `most` topics with the most requests in a period (Unix times), and as `other` those of
+    all other questions. Empty if there is no topic."""
     names = load_names(store)
     if not names:
         return []
     with store.reading() as connection:
-        tallies = _tally(_rows(connection, since, until, evaluator, ""), 1)
-    ranked = sorted((key for key in tallies if key in names), key=lambda key: -tallies[key].requests)
-    other = _Tally()
-    for key, tally in tallies.items():
-        if key not in ranked[:most]:
-            other += tally
-    largest = [(names[key], tallies[key]) for key in ranked[:most] if key is not None]
-    return [
-        TopicTotal(name, tally.requests, tally.gap_requests, tally.verdicts.rate())
-        for name, tally in [*largest, ("other", other)]
-    ]
+        rows = _rows(connection, since, until, evaluator, "")
+    tallies = _tally(rows, 1)
+    largest = sorted((key for key in names if key in tallies), key=lambda key: -tallies[key].requests)[:most]
+    other = Tally()
+    for row in rows:
+        if row.topic not in largest:
+            other.add(row, 1)
+    return [*((names[key], tallies[key]) for key in largest), ("other", other)]
 
 
-def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterator[Any]:
+def _rows(connection: Connection, since: float, until: float, evaluator: str, app: str) -> Iterable[Any]:
     """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
     own = (traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, traces.c.searched)
     newest = (
@@ -224,24 +202,19 @@ def _rows(connection: Connection, since: float, until: float, evaluator: str, ap
         scores.c.cause.label("score_cause"),
         scores.c.probability.label("scored"),
     ).outerjoin(scores, has_verdict)
-    latest: Any = None
-    for row in connection.execute(query.order_by(newest.c.id.desc(), scores.c.id)):
-        if latest is not None and latest.id != row.id:
-            yield latest
-        latest = row
-    if latest is not None:
-        yield latest
+    ordered = query.order_by(newest.c.id.desc(), scores.c.id)
+    return {row.id: row for row in connection.execute(ordered)}.values()  # of several verdicts the last one
 
 
-def _tally(rows: Iterator[Any], sign: int) -> dict[int | None, _Tally]:
-    tallies: defaultdict[int | None, _Tally] = defaultdict(_Tally)
+def _tally(rows: Iterable[Any], sign: int) -> dict[int | None, Tally]:
+    tallies: defaultdict[int | None, Tally] = defaultdict(Tally)
     for row in rows:
         tallies[row.topic].add(row, sign)
     return tallies
 
 
 def _row(  # noqa: PLR0917 a row's columns
-    topic: int | None, names: Mapping[int, str], now: _Tally, before: _Tally | None, total: float, worst: int
+    topic: int | None, names: Mapping[int, str], now: Tally, before: Tally | None, total: float, worst: int
 ) -> TopicRow:
     failures, earlier = now.verdicts.rate(), before.verdicts.rate() if before is not None else None
     causes = sorted(((name, sums.w) for name, sums in now.causes.items()), key=lambda pair: -pair[1])
