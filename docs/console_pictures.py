@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import math
 import random
 import shutil
@@ -32,11 +33,14 @@ from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.login import local_address
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.review.queue import Policy, fill, next_task, skip, submit
-from ragtrace.console.server import served
+from ragtrace.console.server import serve
 from ragtrace.console.topics.grouper import Grouper
 from ragtrace.errors import RagtraceError
 from ragtrace.records import Evaluation, Evidence, Feedback
 from ragtrace.testing import Capture
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.console.conftest import served
 
 PICTURES = Path(__file__).parent / "pictures"
 WEEK = 7 * 86_400.0
@@ -218,10 +222,11 @@ def main() -> int:
         Grouper(store).update(now)
         print(f"filled after {time.time() - now:.0f} s", flush=True)
         settings = ConsoleSettings(port=options.serve or 0, trace_url="https://tracing.example.org/trace/{trace_id}")
+        if options.serve:
+            logging.basicConfig(level=logging.INFO)  # it says the address
+            serve(store, settings)
+            return 0
         with served(store, settings) as url:
-            if options.serve:
-                print(local_address(store, url), flush=True)
-                time.sleep(86_400)
             shoot(url, store, telling(found), options.out)
             if options.out == PICTURES:
                 write_digest("console")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -68,23 +66,6 @@ def serve(store: Store, settings: ConsoleSettings, certificate: str = "", key: s
         notices.subscribe(store, hooks.send)
         with closing(hooks), filler(store, settings.policy), Grouper(store), again:
             server.run(sockets=[listening])
-
-
-@contextmanager
-def served(store: Store, settings: ConsoleSettings | None = None, limits: ConnectionLimits = _LIMITS) -> Iterator[str]:
-    """Serve in a thread while the block runs, as notebooks do; gives the address. The default is any free port."""
-    used = settings or ConsoleSettings(port=0)
-    server = uvicorn.Server(config(store, used, limits=limits))
-    with _bound(server, used) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
-            while not server.started and thread.is_alive():
-                thread.join(0.01)
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(20)
 
 
 def _bound(server: uvicorn.Server, settings: ConsoleSettings) -> Any:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from ragtrace.base.bounded_protocol import ConnectionLimits
 from ragtrace.console import accounts, server, sessions, tokens
 from ragtrace.console.app import create_app
 from ragtrace.console.chatlogs.store import Store, open_store
@@ -152,9 +153,20 @@ def evil(console: Console) -> Console:
 
 
 @contextmanager
-def served(
-    store: Store, settings: ConsoleSettings | None = None, limits: ConnectionLimits | None = None
-) -> Iterator[str]:
+def running(config: uvicorn.Config) -> Iterator[str]:
     """A real server over a real socket; its address."""
-    with server.served(store, replace(settings or ConsoleSettings(), port=0), limits or ConnectionLimits()) as url:
-        yield url
+    running_server = uvicorn.Server(config)
+    with config.bind_socket() as listening:
+        listening.listen(config.backlog)  # who asks before the thread is there waits
+        thread = threading.Thread(target=running_server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            running_server.should_exit = True
+            thread.join(20)
+
+
+def served(store: Store, settings: ConsoleSettings | None = None, **options: Any) -> AbstractContextManager[str]:
+    """The console behind such a server."""
+    return running(server.config(store, replace(settings or ConsoleSettings(), port=0), **options))

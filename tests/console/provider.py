@@ -7,7 +7,6 @@ import base64
 import hashlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from fastapi import FastAPI, Form, Header, HTTPException, Request
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 from starlette.responses import RedirectResponse
+
+from tests.console.conftest import running
 
 CLIENT, SECRET = "ragtrace", "a secret of the client that is long enough"
 
@@ -103,15 +104,5 @@ def _part(data: bytes) -> str:
 @contextmanager
 def provided() -> Iterator[Provider]:
     made = Provider()
-    server = uvicorn.Server(uvicorn.Config(made.app, port=0, log_config=None, lifespan="off", ws="none"))
-    socket = server.config.bind_socket()
-    socket.listen()  # who asks before the thread is there waits
-    made.issuer = f"http://127.0.0.1:{socket.getsockname()[1]}"
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
-    thread.start()
-    try:
+    with running(uvicorn.Config(made.app, port=0, log_config=None, lifespan="off", ws="none")) as made.issuer:
         yield made
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        socket.close()
