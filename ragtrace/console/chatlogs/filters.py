@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, text
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, column, exists, false, select, table, text
 
 from ragtrace.console.chatlogs import full_text
 from ragtrace.console.chatlogs.encryption import user_keys
@@ -55,9 +55,9 @@ def parse_filter(store: Store, connection: Connection, filter: Filter) -> list[C
         conditions.append(Condition(traces.c.started >= filter.since))
     if filter.until is not None:
         conditions.append(Condition(traces.c.started < filter.until))
-    for column, flag in ((traces.c.thumbs, filter.thumbs), (traces.c.reviewed, filter.reviewed)):
-        if flag is not None:
-            conditions.append(_equal(column, (flag,)))
+    for name in ("thumbs", "reviewed"):
+        if (flag := getattr(filter, name)) is not None:
+            conditions.append(_equal(traces.c[name], (flag,)))
     if filter.errors is not None:
         conditions.append(
             _listed(traces.c.error.is_not(None)) if filter.errors else Condition(traces.c.error.is_(None))
@@ -224,6 +224,9 @@ def used_buckets(connection: Connection, filter: Filter, *, values_only: bool = 
 
 # --- text ----------------------------------------------------------------------------------------------------
 
+_SEARCH = table("search", column("rowid", BigInteger), column("trace", BigInteger))
+"""The index of `full_text`: it has `rowid` in SQLite, `trace` in PostgreSQL."""
+
 
 def _text(store: Store, connection: Connection, words: str) -> Condition:
     if store.keys is not None:
@@ -234,38 +237,21 @@ def _text(store: Store, connection: Connection, words: str) -> Condition:
     phrases = full_text.parse_phrases(words)
     if not phrases:
         return Condition(false())
-    if store.sqlite:
-        return _fts5(full_text.fts5_query(phrases))
-    return _tsquery(connection, phrases)
-
-
-def _fts5(query: str) -> Condition:
-    where = text("EXISTS (SELECT 1 FROM search WHERE search MATCH :query AND search.rowid = traces.id)")
-    matching = text(
-        "SELECT rowid FROM search WHERE search MATCH :query AND rowid BETWEEN :low AND :high "
-        "ORDER BY rowid DESC LIMIT :most"
-    )
-    return Condition(where.bindparams(query=query), _text_listing(matching, {"query": query}), only=True)
+    if not store.sqlite:
+        return _tsquery(connection, phrases)
+    match = text("search MATCH :query").bindparams(query=full_text.fts5_query(phrases))
+    listing = _listing(select(_SEARCH.c.rowid).where(match), _SEARCH.c.rowid)
+    return Condition(exists().where(match, _SEARCH.c.rowid == traces.c.id), listing, only=True)
 
 
 def _tsquery(connection: Connection, phrases: Sequence[Sequence[str]]) -> Condition:
     values = {f"q{i}": " ".join(phrase) for i, phrase in enumerate(phrases)}
     query = " && ".join(f"phraseto_tsquery('simple', :{name})" for name in values)
     plan = connection.scalar(text(f"EXPLAIN (FORMAT JSON) SELECT trace FROM search WHERE words @@ ({query})"), values)
-    where: Any = text(f"EXISTS (SELECT 1 FROM search WHERE words @@ ({query}) AND search.trace = traces.id)")
-    where = where.bindparams(**values)
+    match = text(f"words @@ ({query})").bindparams(**values)
+    where = exists().where(match, _SEARCH.c.trace == traces.c.id)
     if plan[0]["Plan"]["Plan Rows"] > _COMMON:
         return Condition(where)
     # MATERIALIZED: otherwise the planner may walk through all traces, newest first, until it meets enough matches.
-    matching = text(
-        f"WITH hit AS MATERIALIZED (SELECT trace FROM search WHERE words @@ ({query})) "
-        "SELECT trace FROM hit WHERE trace BETWEEN :low AND :high ORDER BY trace DESC LIMIT :most"
-    )
-    return Condition(where, _text_listing(matching, values), only=True)
-
-
-def _text_listing(query: Any, values: dict[str, str]) -> Listing:
-    def list_ids(connection: Connection, low: int, high: int, most: int) -> list[int]:
-        return list(connection.scalars(query, {"low": low, "high": high, "most": most, **values}))
-
-    return list_ids
+    hit = select(_SEARCH.c.trace).where(match).cte("hit").prefix_with("MATERIALIZED")
+    return Condition(where, _listing(select(hit.c.trace), hit.c.trace), only=True)
