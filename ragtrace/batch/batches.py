@@ -54,7 +54,7 @@ class Workers:
     def __init__(self, names: Sequence[str], settings: Settings, processes: int, stack: ExitStack) -> None:
         """`processes` is 0 to evaluate in this process."""
         self._names, self._settings = tuple(names), settings
-        self._checks = plugins.load_all(self._names, settings)
+        self.checks = plugins.load_all(self._names, settings)
         self.ahead = _AHEAD * processes
         """Batches that may wait for their turn or their results."""
         self._pool: ProcessPoolExecutor | None = None
@@ -68,7 +68,7 @@ class Workers:
         if self._pool is not None:
             return self._pool.submit(_score_by_name, self._names, self._settings, batch)
         result: Future[Scores] = Future()
-        result.set_result(score_items(self._checks, batch))
+        result.set_result(_score_items(self.checks, batch))
         return result
 
 
@@ -113,10 +113,10 @@ def _end_with_parent() -> None:
 
 
 def _score_by_name(names: Sequence[str], settings: Settings, batch: Sequence[Item]) -> Scores:
-    return score_items(plugins.load_all(names, settings), batch)
+    return _score_items(plugins.load_all(names, settings), batch)
 
 
-def score_items(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
+def _score_items(checks: Sequence[Evaluator], batch: Sequence[Item]) -> Scores:
     """Evaluate a batch in this process. Nobody waits for them, so a question to the judge may wait for
     room in the budget as long as other questions are open."""
     from ragtrace.evaluate.judge import deadline

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ragtrace import calibrations, plugins
 from ragtrace.base.rows import Item
 from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
 from ragtrace.batch.checkpoint import Checkpoint
-from ragtrace.batch.rescore.ray_cluster import RayCluster, RayJob, RaySource, evaluate_on_ray, task_size
+from ragtrace.batch.rescore.ray_cluster import RayCluster, RaySource, evaluate_on_ray, task_size
 from ragtrace.batch.run import prepare_judge, resumed_batches
 from ragtrace.batch.selection import parse_names
 from ragtrace.batch.table import RunFigures
@@ -107,9 +107,8 @@ def local_batches(
         workers = Workers(suite.names, settings, processes, stack)
         under_way = 1 + (processes if checkpoint is None else workers.ahead)
         size = max(1, min(BATCH, int(_LOST * logs / under_way)))
-        if checkpoint is None:
-            return score_batches(items, workers, size, in_order=False)
-        return resumed_batches(items, checkpoint, lambda rest: score_batches(rest, workers, size))
+        in_order = checkpoint is not None
+        return resumed_batches(items, checkpoint, lambda rest: score_batches(rest, workers, size, in_order=in_order))
 
     return batches
 
@@ -121,11 +120,11 @@ def ray_batches(
 
     def batches(settings: Settings, _: ExitStack) -> Iterator[ScoredBatch]:
         size = task_size(logs, cluster.workers, _LOST)
-        evaluate = partial(
-            evaluate_on_ray, cluster, RayJob(suite.names, settings, source, size, in_order=checkpoint is not None)
-        )
-        if checkpoint is None:
-            return evaluate(source.items)
+
+        def evaluate(items: Iterator[Any]) -> Iterator[ScoredBatch]:
+            rest, in_order = replace(source, items=items), checkpoint is not None
+            return evaluate_on_ray(cluster, rest, (suite.names, settings), size, in_order=in_order)
+
         return resumed_batches(source.items, checkpoint, evaluate)
 
     return batches

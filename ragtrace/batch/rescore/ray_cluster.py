@@ -8,16 +8,15 @@ import pickle
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from ragtrace import plugins
 from ragtrace.base.rows import Item, Row
-from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, score_items
+from ragtrace.batch.batches import ScoredBatch, ScoredRow, Workers, score_batches
 from ragtrace.batch.rescore.stored_logs import without_texts
-from ragtrace.errors import MissingExtraError, SettingError
+from ragtrace.errors import DataError, MissingExtraError, SettingError
 from ragtrace.evaluation import Evaluator
 from ragtrace.settings import Settings
 
@@ -121,31 +120,21 @@ def task_size(logs: int, workers: int, lost: float) -> int:
     return max(1, min(_TASK, int(lost * logs / (1 + 2 * workers))))
 
 
-@dataclass(frozen=True, slots=True)
-class RayJob:
-    """How logs are evaluated."""
-
-    names: tuple[str, ...]
-    """Of the evaluators."""
-    settings: Settings
-    source: RaySource
-    size: int
-    """Items of a task."""
-    in_order: bool
-    """Whether the logs are in the order of the items, or each batch comes as soon as it is there."""
-
-
-def evaluate_on_ray(cluster: RayCluster, job: RayJob, items: Iterator[Any]) -> Iterator[ScoredBatch]:
-    """These items of the job's source with their scores. Raises SettingError where the actors fail."""
+def evaluate_on_ray(
+    cluster: RayCluster, source: RaySource, suite: tuple[Sequence[str], Settings], size: int, *, in_order: bool
+) -> Iterator[ScoredBatch]:
+    """The source's logs with their scores, by the evaluators of these names with these settings, in tasks of `size`
+    items: in the order of the items, or each batch as soon as it is there. Raises SettingError where the actors fail.
+    """
     import pyarrow
     import ray
     from ray.data import ActorPoolStrategy, DataContext
 
     context = DataContext.get_current()
     context.enable_progress_bars = False
-    context.execution_options.preserve_order = job.in_order
+    context.execution_options.preserve_order = in_order
     blocks = []
-    while task := list(islice(items, job.size)):
+    while task := list(islice(source.items, size)):
         blocks.append(pyarrow.table({"task": [pickle.dumps(task)]}))
     if not blocks:
         return
@@ -153,7 +142,7 @@ def evaluate_on_ray(cluster: RayCluster, job: RayJob, items: Iterator[Any]) -> I
         warnings.simplefilter("ignore")  # max_task_retries goes with Ray 2.64, and has no successor yet
         scored = ray.data.from_arrow(blocks).map_batches(
             RescoreActor,
-            fn_constructor_args=(job.names, job.settings, job.source.reader),
+            fn_constructor_args=(*suite, source.reader),
             batch_size=None,
             batch_format="pyarrow",
             compute=ActorPoolStrategy(size=min(cluster.workers, len(blocks))),
@@ -163,7 +152,7 @@ def evaluate_on_ray(cluster: RayCluster, job: RayJob, items: Iterator[Any]) -> I
     try:
         for table in scored.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             for payload in table["scores"].to_pylist():
-                yield _with_texts(pickle.loads(payload), job.source.rows)
+                yield _with_texts(pickle.loads(payload), source.rows)
     except ray.exceptions.RayError as error:
         raise SettingError(f"Ray's workers failed: {_reason(error)}") from None
 
@@ -187,7 +176,7 @@ class RescoreActor:
 
     def __init__(self, names: Sequence[str], settings: Settings, reader: Reader) -> None:
         self._reader = reader
-        self._checks = plugins.load_all(names, settings)
+        self._workers = Workers(names, settings, 0, ExitStack())
 
     def __call__(self, table: Any) -> Any:
         """The scores of the tasks: a column of pickled batches, without texts."""
@@ -197,16 +186,16 @@ class RescoreActor:
         return pyarrow.table({"scores": pyarrow.array(results, pyarrow.binary())})
 
     def _evaluate(self, task: Sequence[Any]) -> ScoredBatch:
-        items = iter(self._reader(task, self._checks))
-        lines: list[ScoredRow | Any] = []
-        seconds: dict[str, float] = dict.fromkeys((check.name for check in self._checks), 0.0)
-        while batch := list(islice(items, BATCH)):
-            rows, used = score_items(self._checks, batch)
-            scores = iter(rows)
-            bare = [replace(one, trace=without_texts(one.trace)) if isinstance(one, Row) else one for one in batch]
-            lines += [ScoredRow(one, next(scores)) if isinstance(one, Row) else one for one in bare]
-            seconds = {name: seconds[name] + used[name] for name in seconds}
-        return ScoredBatch(lines, seconds)
+        checks = self._workers.checks
+        batches = list(score_batches(iter(self._reader(task, checks)), self._workers))
+        lines = [_without_texts(line) for batch in batches for line in batch.lines]
+        return ScoredBatch(lines, {check.name: sum(batch.seconds[check.name] for batch in batches) for check in checks})
+
+
+def _without_texts(line: ScoredRow | DataError) -> ScoredRow | DataError:
+    if isinstance(line, DataError):
+        return line
+    return ScoredRow(replace(line.row, trace=without_texts(line.row.trace)), line.scores)
 
 
 def _as_they_are(task: Sequence[Any], _: Sequence[Evaluator]) -> Sequence[Item]:
