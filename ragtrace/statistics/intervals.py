@@ -24,11 +24,6 @@ def wilson(rate: float, n: float) -> tuple[float, float]:
     """
     if not (0.0 <= rate <= 1.0 and n > 0.0):
         raise ValueError(f"wilson needs a rate in [0, 1] and n > 0, got rate {rate!r} and n {n!r}")
-    return wilson_bounds(rate, n)
-
-
-def wilson_bounds(rate: float, n: float) -> tuple[float, float]:
-    """See `wilson`. The arguments are not checked."""
     scale = 1 + Z * Z / n
     centre = (rate + Z * Z / (2 * n)) / scale
     half = Z / scale * math.sqrt(rate * (1 - rate) / n + Z * Z / (4 * n * n))
@@ -54,19 +49,10 @@ def effective_size(weights: Iterable[float]) -> float:
 
 def quantiles(values: Sequence[float], at: Sequence[float]) -> tuple[float, ...]:
     """Quantiles at probabilities in [0, 1] with linear interpolation, numpy's default. Raises ValueError without
-    values."""
+    values, MissingExtraError without numpy."""
     if not values:
         raise ValueError("quantiles needs at least one value")
-    ordered = sorted(values)
-    return tuple(_quantile(ordered, p) for p in at)
-
-
-def _quantile(ordered: Sequence[float], p: float) -> float:
-    position = p * (len(ordered) - 1)
-    i = int(position)
-    low, high, share = ordered[i], ordered[min(i + 1, len(ordered) - 1)], position - i
-    # The same two forms as numpy: each is exact at its own end.
-    return float(low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share))
+    return tuple(numpy().quantile(values, at).tolist())
 
 
 def percentile_interval(draws: Sequence[float], value: float | None = None) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ragtrace.statistics.estimates import Sums
-from ragtrace.statistics.intervals import Z, effective_size, wilson_bounds
+from ragtrace.statistics.intervals import Z, effective_size, wilson
 
 LEAST = 5
 """Reviewed logs that people fail, and that they pass, below which the scores are not used: so few verdicts do not show
@@ -76,7 +76,7 @@ def true_share(verdicts: Sequence[JudgedLog], scores: Sums) -> TrueShare | None:
     total = sum(v.weight for v in verdicts)
     effective = effective_size(v.weight for v in verdicts)
     share = min(1.0, max(0.0, sum(v.weight * v.bad for v in verdicts) / total))
-    alone = wilson_bounds(share, effective)
+    alone = wilson(share, effective)
     factor, value, interval = 0.0, share, alone
     failing = sum(v.bad for v in verdicts)
     shows = min(failing, len(verdicts) - failing) >= LEAST and min(share, 1 - share) * effective >= LEAST_EFFECTIVE
@@ -91,7 +91,7 @@ def true_share(verdicts: Sequence[JudgedLog], scores: Sums) -> TrueShare | None:
         variance += factor**2 * _variance(scores) / scores.effective
         value = min(1.0, max(0.0, value))
         near = min(max(value, 0.5 / len(verdicts)), 1 - 0.5 / len(verdicts))
-        interval = wilson_bounds(value, near * (1 - near) / max(variance, 1e-12))
+        interval = wilson(value, near * (1 - near) / max(variance, 1e-12))
         if interval[1] - interval[0] > alone[1] - alone[0]:
             factor, value, interval = 0.0, share, alone
     half = (interval[1] - interval[0]) / 2
