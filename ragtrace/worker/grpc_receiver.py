@@ -12,25 +12,17 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragtrace.capture.spans.request_body import PROTOBUF, IntakeError
 from ragtrace.errors import SettingError
-from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
+from ragtrace.worker.intake import BUSY, GRPC_CODES, UNAVAILABLE, Intake
 from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, WorkerSettings, split_address
 
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
 _THREADS = 8
 _CALLS = 256
 """Calls at a time; gRPC answers more with RESOURCE_EXHAUSTED."""
-_CODES = {
-    400: grpc.StatusCode.INVALID_ARGUMENT,
-    401: grpc.StatusCode.UNAUTHENTICATED,
-    500: grpc.StatusCode.INTERNAL,
-    BUSY: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-}
-INVALID_IDS = "trace_id must have 16 bytes and span_id 8, and neither may be zero"
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class GrpcReceiver:
@@ -77,18 +69,12 @@ class GrpcReceiver:
     def _export(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         try:
             metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-            sender = self._senders.name_of(metadata.get("authorization", ""))
-            if sender is None:
-                raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
+            sender = self._senders.check(metadata.get("authorization", ""))
             self._intake.check_open()
-            invalid = self._intake.take(self._read(messages), "", PROTOBUF, sender)
+            response = self._intake.take(self._read(messages), "", PROTOBUF, sender)
         except IntakeError as error:
             self._intake.refuse(error)
             self._abort(context, error)
-        response = ExportTraceServiceResponse()
-        if invalid:
-            response.partial_success.rejected_spans = invalid
-            response.partial_success.error_message = INVALID_IDS
         return bytes(response.SerializeToString())
 
     def _read(self, messages: Iterator[bytes]) -> bytes:
@@ -100,11 +86,9 @@ class GrpcReceiver:
             raise IntakeError(400, "incomplete", message) from None
 
     def _abort(self, context: grpc.ServicerContext, error: IntakeError) -> NoReturn:
-        code = _CODES.get(error.status, grpc.StatusCode.INVALID_ARGUMENT)
+        code = _CODES[GRPC_CODES.get(error.status, 3)]
         if error.status in (BUSY, UNAVAILABLE):
-            delay = Duration()
-            delay.FromSeconds(RETRY_SECONDS)
-            info = RetryInfo(retry_delay=delay)
+            info = RetryInfo(retry_delay=Duration(seconds=RETRY_SECONDS))
             packed = AnyMessage()
             packed.Pack(info)
             status = Status(code=code.value[0], message=error.message, details=[packed])

@@ -7,19 +7,18 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvicorn
 from google.protobuf import json_format
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragtrace.base.bounded_protocol import ConnectionLimits, bounded_protocol
 from ragtrace.capture.spans.request_body import JSON, PROTOBUF, IntakeError
 from ragtrace.errors import SettingError
-from ragtrace.worker.intake import BUSY, UNAVAILABLE, Intake
+from ragtrace.worker.intake import BUSY, GRPC_CODES, UNAVAILABLE, Intake
 from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, WorkerSettings, split_address
 
 _TRACES = "/v1/traces"
@@ -29,9 +28,9 @@ _REQUESTS = 256
 _BODY_SECONDS = 60.0
 _LEAST_RATE, _GRACE = 1_000.0, 5.0
 """Bytes a second that a sender must keep up, and seconds before they count: one that dribbles keeps others out."""
-_CODES = {400: 3, 401: 16, 404: 12, 405: 12, 408: 4, 413: 11, 415: 3, 500: 13, BUSY: 8, UNAVAILABLE: 14}
-"""gRPC's numbers, for the status in the answer's body."""
-INVALID_IDS = "traceId must have 16 bytes and spanId 8, and neither may be zero"
+_LATER = (b"retry-after", str(RETRY_SECONDS).encode())
+_HEADERS = {401: (b"www-authenticate", b"Bearer"), 405: (b"allow", b"POST"), BUSY: _LATER, UNAVAILABLE: _LATER}
+"""Of refusals, by their status."""
 _Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 _Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -104,36 +103,35 @@ class HttpReceiver:
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
         kind = headers.get("content-type", PROTOBUF)
         try:
-            self._check(method, path, headers)
-            answer = await self._receive_spans(headers, kind, receive)
+            sender = self._check(method, path, headers)
+            answer = await self._receive_spans(headers, kind, sender, receive)
         except IntakeError as error:
             self._intake.refuse(error)
             await self._refuse(send, error, kind)
             return
         await _answer(send, 200, answer, JSON if _is_json(kind) else PROTOBUF)
 
-    def _check(self, method: str, path: str, headers: Mapping[str, str]) -> None:
-        """Raises IntakeError for what can be refused before the body is read."""
+    def _check(self, method: str, path: str, headers: Mapping[str, str]) -> str:
+        """The sender's name. Raises IntakeError for what can be refused before the body is read."""
         if path != _TRACES:
             raise IntakeError(404, "path", f"there is nothing at {path[:80]!r}; the worker takes traces, at {_TRACES}")
         if method != "POST":
             raise IntakeError(405, "method", "use POST")
         if "origin" in headers or "sec-fetch-site" in headers:
             raise IntakeError(403, "browser", "pages of browsers cannot send; use a collector")
-        if self._senders.name_of(headers.get("authorization", "")) is None:
-            raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
+        sender = self._senders.check(headers.get("authorization", ""))
         self._intake.check_open()
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > BODY_BYTES:
             raise IntakeError(413, "too_large", f"the body has more than {BODY_BYTES} bytes")
         if self._under_way >= _REQUESTS or self._bytes > self._settings.bytes / 2:
             raise IntakeError(UNAVAILABLE, "requests", "too many requests are under way")
+        return sender
 
-    async def _receive_spans(self, headers: Mapping[str, str], kind: str, receive: _Receive) -> bytes:
+    async def _receive_spans(self, headers: Mapping[str, str], kind: str, sender: str, receive: _Receive) -> bytes:
         chunks: list[bytes] = []
         try:
             await self._read_body(receive, chunks)
-            sender = self._senders.name_of(headers.get("authorization", "")) or ""
             coding = headers.get("content-encoding", "").strip().lower()
             loop = asyncio.get_running_loop()
             self._under_way += 1
@@ -169,24 +167,14 @@ class HttpReceiver:
 
     def _take(self, body: bytes, coding: str, kind: str, sender: str) -> bytes:
         """Decode a body and hand it in, in a thread of the pool; the answer's body."""
-        invalid = self._intake.take(body, coding, kind, sender)
-        response = ExportTraceServiceResponse()
-        if invalid:
-            response.partial_success.rejected_spans = invalid
-            response.partial_success.error_message = INVALID_IDS
+        response = self._intake.take(body, coding, kind, sender)
         if _is_json(kind):
             return str(json_format.MessageToJson(response, indent=None)).encode()
         return bytes(response.SerializeToString())
 
     async def _refuse(self, send: _Send, error: IntakeError, kind: str) -> None:
-        headers: list[tuple[bytes, bytes]] = []
-        if error.status in (BUSY, UNAVAILABLE):
-            headers.append((b"retry-after", str(RETRY_SECONDS).encode()))
-        if error.status == 401:
-            headers.append((b"www-authenticate", b"Bearer"))
-        if error.status == 405:
-            headers.append((b"allow", b"POST"))
-        status = Status(code=_CODES.get(error.status, 2), message=error.message)
+        headers = [_HEADERS[error.status]] if error.status in _HEADERS else []
+        status = Status(code=GRPC_CODES.get(error.status, 2), message=error.message)
         if _is_json(kind):
             body = json.dumps({"code": status.code, "message": status.message}).encode()
             await _answer(send, error.status, body, JSON, headers)
@@ -199,8 +187,8 @@ def _is_json(kind: str) -> bool:
 
 
 async def _answer(
-    send: _Send, status: int, body: bytes, kind: str, headers: list[tuple[bytes, bytes]] | None = None
+    send: _Send, status: int, body: bytes, kind: str, headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
-    own = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *(headers or ())]
+    own = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": own})
     await send({"type": "http.response.body", "body": body})

@@ -6,7 +6,10 @@ import logging
 import time
 from collections.abc import Callable
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
 from ragtrace.capture.spans.pieces import SpanGroup, divide
 from ragtrace.capture.spans.request_body import IntakeError, decode, decompress
@@ -18,6 +21,9 @@ from ragtrace.worker.worker_settings import BODY_BYTES, WorkerSettings
 _log = logging.getLogger("ragtrace.worker")
 BUSY, UNAVAILABLE = 429, 503
 """HTTP's statuses of requests that may come again."""
+GRPC_CODES = {400: 3, 401: 16, 404: 12, 405: 12, 408: 4, 413: 11, 415: 3, 500: 13, BUSY: 8, UNAVAILABLE: 14}
+"""gRPC's numbers of HTTP's statuses."""
+_INVALID_IDS = "trace ids must have 16 bytes and span ids 8, and none may be zero"
 
 
 class Intake:
@@ -50,15 +56,21 @@ class Intake:
         if self.ledger.refuse(error.reason):
             _log.warning("ragtrace worker: refused a request: %s; further ones are only counted", error.message)
 
-    def take(self, body: bytes, coding: str, kind: str, sender: str) -> int:
-        """Decode the body of a request and accept it; see `accept`. Raises IntakeError for a bad one, too."""
+    def take(self, body: bytes, coding: str, kind: str, sender: str) -> ExportTraceServiceResponse:
+        """Decode the body of a request and accept it; see `accept`. Returns the answer. Raises IntakeError for a bad
+        one, too."""
         try:
-            return self.accept(decode(decompress(body, coding, BODY_BYTES), kind), sender)
+            invalid = self.accept(decode(decompress(body, coding, BODY_BYTES), kind), sender)
         except IntakeError:
             raise
         except Exception as error:
             _log.debug("ragtrace worker: a request could not be taken", exc_info=True)
             raise IntakeError(500, "internal", f"the request could not be taken ({type(error).__name__})") from error
+        response = ExportTraceServiceResponse()
+        if invalid:
+            response.partial_success.rejected_spans = invalid
+            response.partial_success.error_message = _INVALID_IDS
+        return response
 
     def accept(self, request: ExportTraceServiceRequest, sender: str = "") -> int:
         """Take the spans of a request, and return how many of them were left out because their ids are invalid.

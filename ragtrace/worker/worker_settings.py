@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragtrace.capture.spans.request_body import IntakeError
 from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section, read_secret
 from ragtrace_brokers.address import parse_address
@@ -122,16 +123,17 @@ class Senders:
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Token by name."""
 
-    def name_of(self, authorization: str) -> str | None:
-        """The sender's name from an Authorization header; "" where everybody may send; None for one who may not."""
+    def check(self, authorization: str) -> str:
+        """The sender's name from an Authorization header; "" where everybody may send. Raises IntakeError for one who
+        may not."""
         if not self.tokens:
             return ""
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer":
-            return None
         presented = token.strip().encode()
         matches = [name for name, own in self.tokens.items() if hmac.compare_digest(own.encode(), presented)]
-        return matches[0] if matches else None
+        if scheme.lower() != "bearer" or not matches:
+            raise IntakeError(401, "unauthorized", "give a bearer token that the worker knows")
+        return matches[0]
 
 
 def load_senders(settings: WorkerSettings) -> Senders:
