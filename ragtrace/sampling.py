@@ -261,7 +261,6 @@ def rate_limit(
     burst: float | None = None,
     *,
     clock: Callable[[], float] = time.monotonic,
-    draw: Callable[[Trace], float] | None = None,
 ) -> Sampler:
     """Keep at most `per_second` traces a second on average and never more than `burst` above that.
 
@@ -270,8 +269,8 @@ def rate_limit(
     keeps everything, below that it keeps a trace with probability exp(-k (1 - 2 tokens / burst)), k = ln(1e6). The
     probability depends only on what came before, so 1/p is an unbiased weight, and the bucket stays a hard bound.
 
-    `burst` defaults to twenty seconds' worth, at least 20. The limit is per process. `draw` gives the number in
-    [0, 1) that is compared with the probability; by default it is a hash of the ids, independent of `ratio`.
+    `burst` defaults to twenty seconds' worth, at least 20. The limit is per process. The number that is compared
+    with the probability is a hash of the ids, independent of `ratio`.
     """
     if not (per_second > 0 and math.isfinite(per_second)):
         raise SettingError(f"rate_limit is {per_second!r} a second; give a number above 0")
@@ -279,15 +278,13 @@ def rate_limit(
     if not capacity >= 1:
         raise SettingError(f"burst is {burst!r}; a bucket holds at least 1 token")
     steepness = math.log(1e6)
-    pick = draw or (lambda trace: _hash(trace, b"ragtrace rate", trace.span_id) / _RANGE)
-    number = _RATE if draw is None else object()
     lock = threading.RLock()  # a finalizer may end a request while its thread has the lock
     tokens = capacity
     last = clock()
 
     def sample(trace: Trace) -> Decision:
         nonlocal tokens, last
-        u = pick(trace)
+        u = _hash(trace, b"ragtrace rate", trace.span_id) / _RANGE
         with lock:
             now = clock()
             # A clock that steps back must not drain the bucket.
@@ -297,6 +294,6 @@ def rate_limit(
             keep = u < p
             if keep and not getattr(_limits, "are_asked", False):
                 tokens -= 1.0
-        return Decision(keep, p, "rate_limit", False, ({number: p},))
+        return Decision(keep, p, "rate_limit", False, ({_RATE: p},))
 
     return sample

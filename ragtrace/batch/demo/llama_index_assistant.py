@@ -17,7 +17,7 @@ from llama_index.core.base.llms.types import (
 )
 from llama_index.core.base.response.schema import StreamingResponse
 from llama_index.core.llms import CustomLLM
-from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
@@ -82,17 +82,13 @@ class AssistantLLM(CustomLLM):
 
         return words()
 
-    @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
-        """The whole answer to a bare prompt."""
-        reply = self._reply([ChatMessage(role=MessageRole.USER, content=prompt)])
-        return CompletionResponse(text=reply.text, additional_kwargs=_extra(reply))
+        """LlamaIndex asks a chat model for chats alone."""
+        raise NotImplementedError
 
-    @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
-        """The answer to a bare prompt, in one piece."""
-        reply = self._reply([ChatMessage(role=MessageRole.USER, content=prompt)])
-        yield CompletionResponse(text=reply.text, delta=reply.text, additional_kwargs=_extra(reply))
+        """As `complete`."""
+        raise NotImplementedError
 
 
 def _response(reply: Reply, delta: str | None, words: int | None = None) -> ChatResponse:

@@ -5,6 +5,7 @@ Source: H2O Eval Studio, "Problems reported by the evaluator".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,6 @@ from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, 
 from ragtrace.batch.reporting.summary import Summary
 
 _ERROR_SHARE = 0.05
-_ALL = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,10 @@ class Flips:
 
 def problems(run: EvaluationRun, summaries: Sequence[Summary]) -> list[RunProblem]:
     """Means that miss their threshold, evaluators without usable scores, errors above 5 %, and flips, in this order."""
-    unusable = _unusable(summaries)
-    keys = {(p.metric, p.model) for p in unusable}
-    usable = [s for s in summaries if (s.metric, s.model) not in keys and (s.metric, _ALL) not in keys]
+    usable = [s for s in summaries if s.usable]
     return [
         *(p for s in usable if (p := _missed_threshold(s, run.metrics[s.metric]))),
-        *(RunProblem(p.kind, p.metric, p.text, "" if p.model == _ALL else p.model) for p in unusable),
+        *_unusable(summaries),
         *(p for s in usable if (p := _errors(s))),
         *flips(run),
     ]
@@ -70,7 +68,7 @@ def _missed_threshold(s: Summary, metric: Metric) -> RunProblem | None:
 
 
 def _unusable(summaries: Sequence[Summary]) -> list[RunProblem]:
-    """One problem for an evaluator without usable scores for any model (model `_ALL`), or one for each such model."""
+    """One problem for an evaluator without usable scores for any model, or one for each such model."""
     of_metric: dict[str, list[Summary]] = {}
     for s in summaries:
         of_metric.setdefault(s.metric, []).append(s)
@@ -78,7 +76,7 @@ def _unusable(summaries: Sequence[Summary]) -> list[RunProblem]:
     for name, group in of_metric.items():
         unusable = [s for s in group if not s.usable]
         if len(unusable) == len(group):
-            problems.append(RunProblem("nothing_usable", name, f"{name} has no usable score: {_reasons(group)}", _ALL))
+            problems.append(RunProblem("nothing_usable", name, f"{name} has no usable score: {_reasons(group)}"))
         else:
             for s in unusable:
                 text = f"{name} has no usable score for {model_name(s.model)}: {_reasons([s])}"
@@ -87,14 +85,11 @@ def _unusable(summaries: Sequence[Summary]) -> list[RunProblem]:
 
 
 def _reasons(group: Sequence[Summary]) -> str:
-    total = {
-        "not applicable": sum(s.not_applicable for s in group),
-        "refused": sum(s.refusals for s in group),
-        "parse failures": sum(s.counts.parse_failures for s in group),
-    }
+    total: Counter[str] = Counter()
     for s in group:
-        for reason, n in s.errors.items():
-            total[f"error {reason}"] = total.get(f"error {reason}", 0) + n
+        total.update({"not applicable": s.not_applicable, "refused": s.refusals})
+        total.update({"parse failures": s.counts.parse_failures})
+        total.update({f"error {reason}": n for reason, n in s.errors.items()})
     rows = sum(s.rows for s in group)
     total["empty or not evaluated"] = rows - sum(total.values())
     return f"{rows} rows, " + ", ".join(f"{what} {n}" for what, n in total.items() if n > 0)
