@@ -30,6 +30,11 @@ def f1(tp: int, fp: int, fn: int) -> float:
     return tp / (tp + 0.5 * (fp + fn)) if tp else 0.0
 
 
+def correctness(tp: int, fp: int, fn: int, similarity: float) -> float:
+    """0.75 · F1 over statements + 0.25 · the similarity of answer and reference."""
+    return 0.75 * f1(tp, fp, fn) + 0.25 * similarity
+
+
 def harmonic_mean(values: Sequence[float]) -> float | None:
     """n / Σ 1/v of values that are at least 0; 0 if one of them is 0, None for no values."""
     if not values:

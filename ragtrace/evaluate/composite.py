@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ragtrace import plugins
 from ragtrace.evaluate.arithmetic import harmonic_mean, share
 from ragtrace.evaluate.groundedness import by_model, check, not_scored
 from ragtrace.evaluate.models.answer_reader import SUPPORTED
+from ragtrace.evaluate.similarity import cosine_of, embed_groups
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.sentences import prose, split
+from ragtrace.text.sentences import prose_or_first
 
 _H2O = "H2O Eval Studio"
 _SENTENCES = 60
@@ -26,13 +26,7 @@ _JUDGED = (
 
 
 def _sentences(text: str, limit: int = _SENTENCES) -> list[str]:
-    return [text[s.start : s.end] for s in (prose(text, limit) or split(text, limit)[:1])]
-
-
-def _embed(texts: Sequence[str], settings: Settings) -> Any:
-    from ragtrace.evaluate.models.embedding import get_embedder
-
-    return get_embedder(settings.model("embedding")).embed(list(texts))
+    return [text[s.start : s.end] for s in prose_or_first(text, limit)]
 
 
 @by_model({"answer", "reference"}, f"Ejento evaluation metrics, 1.2; {_H2O}, Answer Semantic Similarity Evaluator")
@@ -44,8 +38,7 @@ def answer_similarity(trace: Trace, *, settings: Settings) -> float | Score:
     if model := settings.model("similarity"):
         (value,) = similarity([(trace.answer, trace.reference or "")], model)
         return Score("answer_similarity", value=value, explanation=f"by {model}")
-    a, b = _embed([trace.answer, trace.reference or ""], settings)
-    return min(1.0, max(0.0, float(a @ b)))
+    return cosine_of(trace.answer, trace.reference or "", settings)
 
 
 @evaluator(
@@ -62,7 +55,7 @@ def context_relevancy(trace: Trace, *, settings: Settings) -> Score | None:
     sentences = [s for d in trace.documents for s in _sentences(d.content)][:240]
     if not sentences:
         return None
-    own, *others = _embed([trace.query, *sentences], settings)
+    (own,), others = embed_groups([[trace.query], sentences], settings)
     near = [float(own @ other) >= _RELEVANT for other in others]
     return Score("context_relevancy", share(near), explanation=f"{sum(near)} of {len(near)} sentences")
 
@@ -134,8 +127,8 @@ def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
     explanation = f"{len(faithful)} of {len(result.claims)} statements are faithful"
     if not faithful:
         return Score("summary_completeness", 0.0, explanation=explanation)
-    means = (_embed(texts, settings).mean(0, keepdims=True) for texts in (_sentences(trace.query, 240), faithful))
-    source, summary = (unit_rows(mean)[0] for mean in means)
+    groups = embed_groups([_sentences(trace.query, 240), faithful], settings)
+    source, summary = (unit_rows(vectors.mean(0, keepdims=True))[0] for vectors in groups)
     return Score("summary_completeness", min(1.0, max(0.0, float(source @ summary))), explanation=explanation)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragtrace.evaluate.arithmetic import average_precision, f1, mean
+from ragtrace.evaluate.arithmetic import average_precision, correctness, mean
 from ragtrace.evaluate.judge_questions import (
     Asker,
     contradictions,
@@ -20,6 +20,7 @@ from ragtrace.evaluate.judge_questions import (
     portion_of,
     quoted,
 )
+from ragtrace.evaluate.similarity import cosine_of
 from ragtrace.records import Score, Trace
 from ragtrace.text.sentences import split
 
@@ -29,7 +30,6 @@ _GUIDE = "RAG evaluation guide"
 _H2O = "H2O Eval Studio"
 _SENTENCES = 200
 _QUESTIONS = 3
-CLAIMS_WEIGHT, SIMILARITY_WEIGHT = 0.75, 0.25
 
 
 def _claims(trace: Trace, ask: Asker) -> list[tuple[str, bool]]:
@@ -89,8 +89,6 @@ def answer_relevancy_questions(trace: Trace, ask: Asker) -> Score:
 def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
     """0.75 · F1 over statements + 0.25 · cosine of answer and reference; F1 = TP / (TP + 0.5 (FP + FN)), by the
     judge."""
-    from ragtrace.evaluate.models.embedding import get_embedder
-
     statements = ask.of("correctness", trace)
     lists = [(text, name == "both") for name in ("both", "answer_only", "reference_only") for text in statements[name]]
     doubtful = contradictions(lists)
@@ -98,8 +96,7 @@ def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
     tp, fp, fn = len(both), len(statements["answer_only"]), len(statements["reference_only"])
     if not tp + fp + fn:
         return None
-    a, b = get_embedder(ask.settings.model("embedding")).embed([trace.answer, trace.reference or ""])
-    value = CLAIMS_WEIGHT * f1(tp, fp, fn) + SIMILARITY_WEIGHT * min(1.0, max(0.0, float(a @ b)))
+    value = correctness(tp, fp, fn, cosine_of(trace.answer, trace.reference or "", ask.settings))
     explanation = f"{tp} statements in both, {fp} in the answer only, {fn} in the reference only"
     return Score("answer_correctness_judge", value, explanation=marked(explanation, doubtful))
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrace.evaluate.arithmetic import average_precision, f1
+from ragtrace.evaluate.arithmetic import average_precision, correctness
 from ragtrace.evaluate.groundedness import Checked, by_model, check, not_scored
-from ragtrace.evaluate.similarity import embed_groups
+from ragtrace.evaluate.similarity import cosine_of, embed_groups
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.sentences import prose, split
+from ragtrace.text.sentences import prose_or_first
 
 _RELEVANT = 0.5
 """Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
 reference."""
 _CORRECT = 0.5  # beside a reference a claim counts as correct if its support is likelier than not
-_CLAIMS_WEIGHT, _SIMILARITY_WEIGHT = 0.75, 0.25
 _CHUNKS = 20
 _COMPARISONS = 300
 """Claims times chunks that are compared at most, but for one chunk."""
@@ -97,8 +96,6 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     F1 = TP / (TP + 0.5 (FP + FN)): TP are the answer's claims that the reference supports, FP its others, FN the
     reference's claims that the answer does not support.
     """
-    from ragtrace.evaluate.models.embedding import get_embedder
-
     result = _correct(trace)
     expected = check(trace.query, trace.reference or "", [trace.answer])
     if isinstance(result, str):
@@ -106,10 +103,9 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     tp = sum(p >= _CORRECT for p in result.supported())
     fp = len(result.claims) - tp
     fn = 0 if isinstance(expected, str) else sum(p < _CORRECT for p in expected.supported())
-    a, b = get_embedder(settings.model("embedding")).embed([trace.answer, trace.reference or ""])
-    value = _CLAIMS_WEIGHT * f1(tp, fp, fn) + _SIMILARITY_WEIGHT * max(0.0, float(a @ b))
+    value = correctness(tp, fp, fn, cosine_of(trace.answer, trace.reference or "", settings))
     said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
-    return Score("answer_correctness", value=min(1.0, value), explanation=said_so)
+    return Score("answer_correctness", value, explanation=said_so)
 
 
 @by_model({"query", "documents"}, "RAG evaluation guide; RAGAS context precision, by the embedded models", "5")
@@ -133,6 +129,6 @@ def context_precision(trace: Trace, *, settings: Settings) -> Score:
 
 
 def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[float]:
-    groups = [[c[s.start : s.end] for s in (prose(c, 60) or split(c, 1))] for c in chunks]
+    groups = [[c[s.start : s.end] for s in prose_or_first(c, 60)] for c in chunks]
     (own,), *of_chunks = embed_groups([[query], *groups], settings)
     return [float((vectors @ own).max()) if len(vectors) else -1.0 for vectors in of_chunks]

@@ -6,16 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from ragtrace.evaluate.arithmetic import mean
 from ragtrace.evaluate.coverage import coverage
 from ragtrace.evaluate.models.language_id import SURE, foreign_question, identify
 from ragtrace.evaluate.models.products import product
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.sentences import Span, passages, prose, split
+from ragtrace.text.sentences import Span, passages, prose, prose_or_first, split
 from ragtrace.text.words import FUNCTION_WORDS, asks_nothing
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ class _Sentence:
     text: str
 
 
-def _answer_sentences(trace: Trace) -> list[Span]:
-    """What the answer says; an answer that is only code, a table or a word is taken as it is."""
-    return prose(trace.answer, _ANSWER_SENTENCES) or split(trace.answer, _ANSWER_SENTENCES)[:1]
-
-
 def _context_sentences(trace: Trace) -> list[_Sentence]:
     sentences: list[_Sentence] = []
     for rank, document in enumerate(trace.documents):
@@ -57,8 +52,7 @@ def _context_sentences(trace: Trace) -> list[_Sentence]:
         if room <= 0:
             break
         text = document.content[:_CHUNK_CHARS]
-        spans = prose(text, room) or split(text, 1)
-        sentences.extend(_Sentence(rank, span, text[span.start : span.end]) for span in spans)
+        sentences.extend(_Sentence(rank, span, text[span.start : span.end]) for span in prose_or_first(text, room))
     return sentences
 
 
@@ -77,6 +71,12 @@ def embed_groups(groups: Sequence[Sequence[str]], settings: Settings) -> list[Ve
 def _embed_pairs(pairs: Sequence[tuple[list[str], list[str]]], settings: Settings) -> list[tuple[Vectors, Vectors]]:
     vectors = iter(embed_groups([group for pair in pairs for group in pair], settings))
     return list(zip(vectors, vectors, strict=True))
+
+
+def cosine_of(one: str, other: str, settings: Settings) -> float:
+    """Cosine of the embeddings of two texts; below 0 counts as 0."""
+    (a,), (b,) = embed_groups([[one], [other]], settings)
+    return _clipped(a @ b)
 
 
 def _answer_to_query(traces: Sequence[Trace], settings: Settings) -> list[Any]:
@@ -105,7 +105,7 @@ def _by_named_model(trace: Trace, model: str) -> Any:
 
     from ragtrace.evaluate.models.external import similarity
 
-    pairs = [(trace.query, trace.answer[s.start : s.end]) for s in _answer_sentences(trace)]
+    pairs = [(trace.query, trace.answer[s.start : s.end]) for s in prose_or_first(trace.answer, _ANSWER_SENTENCES)]
     return np.array(similarity(pairs, model))
 
 
@@ -147,28 +147,30 @@ def answer_relevance_max(traces: Sequence[Trace], *, settings: Settings) -> list
     return _by_cosine(answer_relevance_max, traces, settings, lambda cosines: cosines.max())
 
 
-def _chunk_relevance(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
-    """Per trace, for each chunk with text, how relevant it is to the query: see `_blended`. Nothing for a turn of a
-    conversation that asks nothing of documents."""
-    is_question = [not asks_nothing(trace.query) for trace in traces]
-    relevance = iter(_relevance_of_questions(list(compress(traces, is_question)), settings))
-    return [next(relevance) if asks else [] for asks in is_question]
-
-
-def _relevance_of_questions(traces: Sequence[Trace], settings: Settings) -> list[list[float]]:
+def _chunk_relevance(trace: Trace, settings: Settings) -> list[float]:
+    """For each chunk with text how relevant it is to the query: see `_blended`. Nothing for a turn of a conversation
+    that asks nothing of documents. With the embedded encoder a sentence is encoded with the chunk around it."""
+    from ragtrace.evaluate.models.chunk_sentences import sentence_vectors
     from ragtrace.evaluate.models.embedding import OnnxEmbedder, get_embedder
 
-    if get_embedder(settings.model("embedding")).name == OnnxEmbedder.name:
-        return [_relevance_in_place(trace, settings) if _is_comparable(trace) else [] for trace in traces]
-    contexts = [_context_sentences(trace) for trace in traces]
-    pairs = [([t.query], [s.text for s in sentences]) for t, sentences in zip(traces, contexts, strict=True)]
+    is_embedded = get_embedder(settings.model("embedding")).name == OnnxEmbedder.name
+    if asks_nothing(trace.query) or (is_embedded and not _is_comparable(trace)):
+        return []
+    ((query,),) = embed_groups([[trace.query]], settings)
     relevance = []
-    for trace, sentences, (query, vectors) in zip(traces, contexts, _embed_pairs(pairs, settings), strict=True):
-        best: dict[int, float] = {}
-        cosines: Any = product(vectors, query[0]) if sentences else []
-        for sentence, cosine in zip(sentences, cosines, strict=True):
-            best[sentence.rank] = max(best.get(sentence.rank, 0.0), _clipped(cosine))
-        relevance.append([_blended(trace, rank, cosine) for rank, cosine in best.items()])
+    left = _CONTEXT_SENTENCES
+    for rank, document in enumerate(trace.documents):
+        text, room = document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left)
+        if is_embedded:
+            vectors = sentence_vectors(text, room)
+        else:
+            sentences = [text[s.start : s.end] for s in prose_or_first(text, room)]
+            (vectors,) = embed_groups([sentences], settings)
+        left -= len(vectors)
+        if len(vectors):
+            relevance.append(_blended(trace, rank, _clipped(product(vectors, query).max())))
+        if left <= 0:
+            break
     return relevance
 
 
@@ -191,29 +193,11 @@ def _blended(trace: Trace, rank: int, cosine: float) -> float:
     return cosine if covered is None else max((cosine + 2 * covered) / 3, _OTHER_WORDS * cosine)
 
 
-def _relevance_in_place(trace: Trace, settings: Settings) -> list[float]:
-    """Per chunk with text how relevant it is: with the embedded encoder a sentence is encoded with the chunk around
-    it."""
-    from ragtrace.evaluate.models.chunk_sentences import sentence_vectors
-
-    (query,) = embed_groups([[trace.query]], settings)
-    relevance = []
-    left = _CONTEXT_SENTENCES
-    for rank, document in enumerate(trace.documents):
-        vectors = sentence_vectors(document.content[:_CHUNK_CHARS], min(_CHUNK_SENTENCES, left))
-        left -= len(vectors)
-        if len(vectors):
-            relevance.append(_blended(trace, rank, _clipped(product(vectors, query[0]).max())))
-        if left <= 0:
-            break
-    return relevance
-
-
 _SOFT = f"{_H2O}, Context Relevancy Evaluator (Soft Recall and Precision)"
 
 
-@evaluator(needs={"query", "documents"}, version="5", threshold=0.17, method="model", batch=True, source=_SOFT)
-def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
+@evaluator(needs={"query", "documents"}, version="5", threshold=0.17, method="model", source=_SOFT)
+def context_relevancy_recall(trace: Trace, *, settings: Settings) -> float | None:
     """Maximum over the chunks of S(query, chunk): a third the cosine of the query and the chunk's nearest sentence, two
     thirds the share of the query's words that the chunk holds, rare words weighing more; at least 0.6 of the cosine,
     for chunks that say it in other words.
@@ -222,13 +206,13 @@ def context_relevancy_recall(traces: Sequence[Trace], *, settings: Settings) -> 
     another subject fail, passages on the subject that do not answer pass. Not applicable to "thanks", nor to a query
     neither in English nor in the chunks' language.
     """
-    return [max(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
+    return max(_chunk_relevance(trace, settings), default=None)
 
 
-@evaluator(needs={"query", "documents"}, version="5", threshold=0.14, method="model", batch=True, source=_SOFT)
-def context_relevancy_precision(traces: Sequence[Trace], *, settings: Settings) -> list[float | None]:
+@evaluator(needs={"query", "documents"}, version="5", threshold=0.14, method="model", source=_SOFT)
+def context_relevancy_precision(trace: Trace, *, settings: Settings) -> float | None:
     """Mean over the chunks of `context_relevancy_recall`'s S(query, chunk)."""
-    return [sum(chunks) / len(chunks) if chunks else None for chunks in _chunk_relevance(traces, settings)]
+    return mean(_chunk_relevance(trace, settings))
 
 
 @evaluator(
@@ -241,7 +225,7 @@ def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[
     A cosine does not see a contradiction: a wrong number in the right words is close. `groundedness` has a model for
     it, and is better wherever both can run.
     """
-    answers = [_answer_sentences(trace) for trace in traces]
+    answers = [prose_or_first(trace.answer, _ANSWER_SENTENCES) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
     pairs = [
         ([trace.answer[s.start : s.end] for s in spans], [s.text for s in sentences])
