@@ -12,18 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from fastapi import Request
-from sqlalchemy import select
 
 from ragtrace.console import attempts
 from ragtrace.console.access import User, settings_of, store_of
 from ragtrace.console.chatlogs import full_text, search, store_types
-from ragtrace.console.chatlogs.schema import reviews, users, verdicts
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary, Verdict
+from ragtrace.console.chatlogs.store_types import Filter, Page, Review, StoredTrace, TraceSummary
 from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evidence
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import dataset_export
-from ragtrace.console.review.verdicts import check_evidence, read_content, submit
+from ragtrace.console.review.verdicts import check_evidence, read_reviews, submit
 from ragtrace.console.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii
@@ -116,18 +114,18 @@ def find_gaps(
 
 def find_reviews(request: Request, user: User, stored: StoredTrace) -> tuple[Review, ...]:
     """The reviews of a trace, oldest first; none for a role that may not read personal data."""
-    return _read_unmasked_reviews(store_of(request), stored) if may_read_personal_data(request, user) else ()
+    if not may_read_personal_data(request, user):
+        return ()
+    return tuple(review for _, review in read_reviews(store_of(request), stored))
 
 
 def find_own_review(request: Request, user: User, stored: StoredTrace) -> Review | None:
     """The user's own newest review of a trace."""
-    own = _read_unmasked_reviews(store_of(request), stored, user.id)
-    if not own:
-        return None
-    if may_read_personal_data(request, user):
-        return own[-1]
+    own = next((review for _, review in reversed(read_reviews(store_of(request), stored, user.id))), None)
+    if own is None or may_read_personal_data(request, user):
+        return own
     unmasked = store_of(request).get(stored.id)
-    return mask_review(own[-1], unmasked.trace.answer if unmasked is not None else "")
+    return mask_review(own, unmasked.trace.answer if unmasked is not None else "")
 
 
 def submit_review(request: Request, user: User, stored: StoredTrace, review: Review, item: int | None) -> int:
@@ -142,23 +140,6 @@ def submit_review(request: Request, user: User, stored: StoredTrace, review: Rev
     review = replace(review, evidence=tuple(sorted(set(evidence), key=lambda one: (one.start, one.end))))
     task = review.trace_id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)
     return submit(store_of(request), task, review, user.id)
-
-
-def _read_unmasked_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> tuple[Review, ...]:
-    trace_id = f"{stored.trace.trace_id:032x}"
-    query = select(reviews, users.c.name).outerjoin(users, users.c.id == reviews.c.user)
-    query = query.where(reviews.c.trace == stored.id).order_by(reviews.c.created)
-    if user is not None:
-        query = query.where(reviews.c.user == user)
-    with store.reading() as connection:
-        rows = connection.execute(query).mappings().all()
-        labels = connection.execute(select(verdicts).where(verdicts.c.review.in_([row["id"] for row in rows]))).all()
-    result = []
-    for row in rows:
-        own = tuple(Verdict(label.evaluator, label.label) for label in labels if label.review == row["id"])
-        facts = {name: row[name] for name in ("seconds", "created", "source")}
-        result.append(replace(read_content(store, trace_id, row), verdicts=own, reviewer=row["name"], **facts))
-    return tuple(result)
 
 
 def export_reviewed(

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from typing import Any
 from sqlalchemy import select
 
 from ragtrace.base.private_file import create_private
-from ragtrace.console.chatlogs.schema import reviews, traces, verdicts
+from ragtrace.console.chatlogs.schema import reviews, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import StoredTrace
-from ragtrace.console.review.verdicts import read_content
+from ragtrace.console.review.verdicts import read_reviews
 from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError, package
 from ragtrace.records import Evidence
@@ -164,8 +164,21 @@ def _row(
         return redact(text).encode("utf-8", "replace").decode()
 
     trace = stored.trace
-    people = _people(store, stored.id)
-    reference = people.corrected or trace.reference
+    labels: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
+    marks: list[tuple[str, Evidence]] = []
+    corrected = None
+    for user, review in read_reviews(store, stored):
+        name = review.source if user is None else f"reviewer-{user}"
+        comment = clean(review.comment) if review.comment else None
+        for evaluator, label in sorted((one.evaluator, one.label) for one in review.verdicts):
+            labels.append({"reviewer": name, "evaluator": evaluator, "label": label, "comment": comment})
+        for question, value in sorted(review.answers.items()):
+            text, number = (clean(value), None) if isinstance(value, str) else (None, value)
+            answers.append({"reviewer": name, "question": question, "text": text, "number": number})
+        marks += [(name, one) for one in review.evidence]
+        corrected = review.corrected or corrected
+    reference = corrected or trace.reference
     return {
         "id": f"{trace.trace_id:032x}",
         "query": clean(trace.query),
@@ -175,16 +188,13 @@ def _row(
         ],
         "answer": clean(trace.answer),
         "reference": None if reference is None else clean(reference),
-        "corrected": people.corrected is not None,
+        "corrected": corrected is not None,
         "model": trace.facts.model,
         "duration": trace.duration,
-        "verdicts": [{"evaluator": name, "label": label} for name, label in sorted(_majority(people.labels).items())],
-        "labels": [{**one, "comment": clean(one["comment"]) if one["comment"] else None} for one in people.labels],
-        "answers": [{**one, "text": clean(one["text"]) if one["text"] else None} for one in people.answers],
-        "evidence": [
-            {**one, "text": one["text"].encode("utf-8", "replace").decode()}
-            for one in _evidence(people.marks, trace.answer, redact)
-        ],
+        "verdicts": [{"evaluator": name, "label": label} for name, label in sorted(_majority(labels).items())],
+        "labels": labels,
+        "answers": answers,
+        "evidence": _evidence(marks, trace.answer, redact),
         "scores": [
             {"evaluator": s.name, "version": s.version, "value": s.value, "label": s.label}
             for s in stored.evaluation.scores
@@ -196,41 +206,6 @@ def _row(
         "consent": "yes" if consent else options.consent or None,
         "license": options.license or None,
     }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _People:
-    """The labels, answers, marks and corrected answer of a log's reviewers, under pseudonyms."""
-
-    labels: list[dict[str, Any]]
-    answers: list[dict[str, Any]]
-    marks: list[tuple[str, Evidence]]
-    """With the reviewer's pseudonym."""
-    corrected: str | None
-    """The newest corrected answer."""
-
-
-def _people(store: Store, trace: int) -> _People:
-    query = select(reviews, traces.c.trace_id).join(traces, traces.c.id == reviews.c.trace)
-    query = query.where(reviews.c.trace == trace).order_by(reviews.c.created, reviews.c.id)
-    people = _People([], [], [], None)
-    with store.reading() as connection:
-        for row in connection.execute(query).mappings().all():
-            review = read_content(store, row["trace_id"], row)
-            reviewer = f"reviewer-{row['user']}" if row["user"] is not None else row["source"]
-            own = select(verdicts.c.evaluator, verdicts.c.label).where(verdicts.c.review == row["id"])
-            for evaluator, label in connection.execute(own.order_by(verdicts.c.evaluator)):
-                one = {"reviewer": reviewer, "evaluator": evaluator, "label": label, "comment": review.comment}
-                people.labels.append(one)
-            people.answers.extend(_answer(reviewer, name, value) for name, value in sorted(review.answers.items()))
-            people.marks.extend((reviewer, one) for one in review.evidence)
-            people = replace(people, corrected=review.corrected or people.corrected)
-    return people
-
-
-def _answer(reviewer: str, question: str, value: str | float) -> dict[str, Any]:
-    text, number = (value, None) if isinstance(value, str) else (None, value)
-    return {"reviewer": reviewer, "question": question, "text": text, "number": number}
 
 
 def _evidence(marks: Sequence[tuple[str, Evidence]], answer: str, redact: Callable[[str], str]) -> list[dict[str, Any]]:
@@ -247,8 +222,8 @@ def _evidence(marks: Sequence[tuple[str, Evidence]], answer: str, redact: Callab
             start = redacted.find(words) if redacted.count(words) == 1 else -1
             end = start + len(words)
         if 0 <= start < end <= len(redacted):
-            row = {"reviewer": reviewer, "start": start, "end": end, "text": redacted[start:end]}
-            rows.append({**row, "verdict": one.verdict})
+            text = redacted[start:end].encode("utf-8", "replace").decode()
+            rows.append({"reviewer": reviewer, "start": start, "end": end, "text": text, "verdict": one.verdict})
     return rows
 
 

@@ -15,9 +15,9 @@ from ragtrace import plugins
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.evaluation_json import dumps
 from ragtrace.console.chatlogs.reader import REVIEW
-from ragtrace.console.chatlogs.schema import evaluators, items, reviews, scores, trace_is, traces, verdicts
+from ragtrace.console.chatlogs.schema import evaluators, items, reviews, scores, trace_is, traces, users, verdicts
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
+from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Task, Verdict
 from ragtrace.console.review import own_questions
 from ragtrace.console.review.named_queues import is_for
 from ragtrace.console.review.notices import notify
@@ -137,6 +137,25 @@ def read_content(store: Store, trace_id: str, row: Mapping[Any, Any]) -> Review:
     evidence = tuple(Evidence(**one) for one in json.loads(texts["evidence"] or "[]"))
     answers = json.loads(texts["answers"] or "{}")
     return Review(trace_id, (), texts["comment"], texts["corrected"], answers=answers, evidence=evidence)
+
+
+def read_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> list[tuple[int | None, Review]]:
+    """Reads the reviews of a log with their verdicts, oldest first, each with the number of its user; with `user` only
+    those of that person."""
+    query = select(reviews, users.c.name).outerjoin(users, users.c.id == reviews.c.user)
+    query = query.where(reviews.c.trace == stored.id).order_by(reviews.c.created, reviews.c.id)
+    if user is not None:
+        query = query.where(reviews.c.user == user)
+    with store.reading() as connection:
+        rows = connection.execute(query).mappings().all()
+        labels = connection.execute(select(verdicts).where(verdicts.c.review.in_([row["id"] for row in rows]))).all()
+    result = []
+    for row in rows:
+        own = tuple(Verdict(label.evaluator, label.label) for label in labels if label.review == row["id"])
+        facts = {name: row[name] for name in ("seconds", "created", "source")}
+        content = read_content(store, f"{stored.trace.trace_id:032x}", row)
+        result.append((row["user"], replace(content, verdicts=own, reviewer=row["name"], **facts)))
+    return result
 
 
 def _merged(review: Review, before: Review) -> Review:
