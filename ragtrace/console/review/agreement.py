@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log, weighted_rate
-from ragtrace.console.review.quality_measures import measure_labels
+from ragtrace.console.review.quality_measures import LabelMeasures, measure_labels
 from ragtrace.statistics import Estimate
 from ragtrace.statistics.intervals import percentile_interval
 
@@ -40,9 +40,9 @@ class Confusion:
     """Both pass it."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatorAgreement:
-    """Agreement of one evaluator with people. An estimate is None if the logs do not determine it."""
+@dataclass(frozen=True)
+class EvaluatorAgreement(LabelMeasures):
+    """Agreement of one evaluator with people."""
 
     evaluator: str
     versions: tuple[str, ...]
@@ -57,15 +57,8 @@ class EvaluatorAgreement:
     than it is."""
     whole: Confusion | None
     """Shares of the whole traffic; they add up to 1."""
-    precision: Estimate | None
-    recall: Estimate | None
-    f1: Estimate | None
-    kappa: Estimate | None
-    """Cohen's kappa with people."""
     bad: Estimate | None
     """Share of the traffic that people fail."""
-    flagged: Estimate | None
-    """Share of the traffic that the evaluator fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +128,6 @@ def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -
     every = group_by_log(rows, weighted=False)
     comparable = [log for log in every if log.flagged is not None]
     logs = [log for log in group_by_log(rows, weighted=weighted) if log.flagged is not None]
-    flags = [bool(log.flagged) for log in logs]
-    measures = measure_labels(logs, flags)
     total = sum(log.weight for log in logs)
     return EvaluatorAgreement(
         evaluator=rows[0].evaluator,
@@ -146,9 +137,8 @@ def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -
         left_out=len(every) - len(comparable),
         seen=_confusion(comparable),
         whole=_confusion([replace(log, weight=log.weight / total) for log in logs]) if total else None,
-        **{name: getattr(measures, name) for name in ("precision", "recall", "f1", "kappa")},
         bad=weighted_rate([(log.bad, log.weight) for log in logs]),
-        flagged=weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
+        **vars(measure_labels(logs, [bool(log.flagged) for log in logs])),
     )
 
 

@@ -67,4 +67,5 @@ def weighted_rate(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     if not positive:
         return None
     values, weights = zip(*positive, strict=True)
-    return weighted(values, [min(weights) / weight for weight in weights], rate=True, most=math.inf)
+    least = min(weights)
+    return weighted(values, [least / weight for weight in weights], rate=True, most=math.inf)

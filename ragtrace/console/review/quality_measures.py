@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ragtrace.console.review.consensus import ReviewedLog
+from ragtrace.console.review.consensus import ReviewedLog, weighted_rate
 from ragtrace.console.review.curves import numpy
 from ragtrace.statistics import Estimate
 from ragtrace.statistics.intervals import effective_size, percentile_interval
@@ -37,10 +37,12 @@ Cells = tuple[float, float, float, float]
 # --- labels of the whole traffic --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabelMeasures:
     """Measures of the label `fail`; None where the logs do not determine them."""
 
+    flagged: Estimate | None
+    """Share of the traffic that the evaluator fails."""
     precision: Estimate | None
     """Share of requests that people fail, among those that the evaluator fails."""
     recall: Estimate | None
@@ -49,7 +51,7 @@ class LabelMeasures:
     balanced_accuracy: Estimate | None
     """Mean of recall and specificity."""
     kappa: Estimate | None
-    """Cohen's kappa."""
+    """Cohen's kappa with people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def measure_labels(logs: Sequence[ReviewedLog], flags: Sequence[bool], *, draws:
         return Estimate(value, percentile_interval(values, value), len(group), _effective(group))
 
     return LabelMeasures(
+        flagged=weighted_rate([(float(flag), log.weight) for log, flag in pairs]),
         precision=estimate(lambda cells: _ratio(cells[0], cells[0] + cells[1]), failing),
         recall=estimate(_recall, logs),
         f1=estimate(lambda cells: _ratio(2 * cells[0], 2 * cells[0] + cells[1] + cells[2]), logs),

@@ -7,25 +7,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
-from ragtrace.console.review.consensus import ReviewedLog, group_scored, newest_version, weighted_rate
-from ragtrace.console.review.quality_measures import measure_labels
+from ragtrace.console.review.consensus import ReviewedLog, group_scored, newest_version
+from ragtrace.console.review.quality_measures import LabelMeasures, measure_labels
 from ragtrace.evaluation import Direction
-from ragtrace.statistics import Estimate
 
 _DRAWS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdEffect:
-    """The effect of a threshold on the reviewed logs. An estimate is None if the logs do not determine it."""
+@dataclass(frozen=True)
+class ThresholdEffect(LabelMeasures):
+    """The effect of a threshold on the reviewed logs."""
 
     threshold: float
-    flagged: Estimate | None
-    """Share of the traffic that would fail."""
-    precision: Estimate | None
-    recall: Estimate | None
-    f1: Estimate | None
-    balanced_accuracy: Estimate | None
 
 
 def measure_thresholds(
@@ -55,9 +48,4 @@ def _candidates(values: Sequence[float], count: int = 41) -> list[float]:
 def _effect(logs: Sequence[ReviewedLog], threshold: float, direction: Direction) -> ThresholdEffect:
     values = [log.value or 0.0 for log in logs]
     flags = [value < threshold if direction == "higher" else value > threshold for value in values]
-    measures = measure_labels(logs, flags, draws=_DRAWS)
-    return ThresholdEffect(
-        threshold,
-        weighted_rate([(float(flag), log.weight) for log, flag in zip(logs, flags, strict=True)]),
-        *(getattr(measures, name) for name in ("precision", "recall", "f1", "balanced_accuracy")),
-    )
+    return ThresholdEffect(threshold=threshold, **vars(measure_labels(logs, flags, draws=_DRAWS)))
