@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from sqlalchemy import select
@@ -16,34 +15,13 @@ from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.review import agreement as figures
 from ragtrace.console.review import anchors
-from ragtrace.console.review.agreement import Alpha, Confusion, EvaluatorAgreement
+from ragtrace.console.review.agreement import Alpha, EvaluatorAgreement
 from ragtrace.console.review.answer_agreement import measure_answers
 from ragtrace.statistics import Estimate
 
 router = APIRouter()
 ENOUGH = 30
 """Logs below which a row says that it is thin."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgreementCell:
-    """One of the four cells of a confusion."""
-
-    text: str
-    share: float
-    """Of all logs, in [0, 1]."""
-    good: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AgreementRow:
-    """An evaluator's row and card."""
-
-    of: EvaluatorAgreement
-    cells: tuple[AgreementCell, ...]
-    """Hits, misses, false alarms, passes; empty without any."""
-    sentence: str
-    thin: bool
 
 
 @router.get("/agreement")
@@ -53,11 +31,10 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
     since = time.time() - RANGES[range] if range in RANGES else None
     result = figures.agreement(store, evaluator[:100], since, weighted=weighted)
     by_name = {each.evaluator: each for each in result.evaluators}
-    lines = []
-    for name in ordered(list(by_name)):
-        of = by_name[name]
-        cells = _cells(of.whole, True) if weighted else _cells(of.seen, False)
-        lines.append(AgreementRow(of, cells, _sentence(of), of.counted < ENOUGH))
+    lines = [
+        {"of": of, "cells": _cells(of, weighted), "sentence": _sentence(of), "thin": of.counted < ENOUGH}
+        for of in map(by_name.__getitem__, ordered(list(by_name)))
+    ]
     evaluators = select(schema.verdicts.c.evaluator).distinct()
     return render(
         request,
@@ -77,14 +54,14 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
     )
 
 
-def _cells(table: Confusion | None, shares: bool) -> tuple[AgreementCell, ...]:
-    if table is None:
-        return ()
-    total = table.hits + table.misses + table.false_alarms + table.passes
-    if not total:
-        return ()
-    values = ((table.hits, True), (table.misses, False), (table.false_alarms, False), (table.passes, True))
-    return tuple(AgreementCell(percent(v) if shares else f"{v:g}", v / total, good) for v, good in values)
+def _cells(of: EvaluatorAgreement, weighted: bool) -> list[dict[str, object]]:
+    """Hits, misses, false alarms, passes: each with its share of all logs, in [0, 1]; empty without logs that weigh
+    anything."""
+    if of.whole is None:
+        return []
+    names = (("hits", True), ("misses", False), ("false_alarms", False), ("passes", True))
+    shares = [(getattr(of.whole, name), f"{getattr(of.seen, name):g}", good) for name, good in names]
+    return [{"share": n, "text": percent(n) if weighted else logs, "good": good} for n, logs, good in shares]
 
 
 def _sentence(of: EvaluatorAgreement) -> str:
