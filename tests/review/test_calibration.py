@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 import ragtrace
 from ragtrace import calibrations
@@ -192,7 +192,6 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     assert [e.label for e in save(path, [first], store=store)] == ["2+c2"]
     path.unlink()
     assert [e.label for e in save(path, [first], store=store)] == ["2+c3"]
-    assert [e.label for e in save(path, [first])] == ["2+c4"]
     entry = calibrations.load(path)["good"]
     assert entry.threshold == first.threshold
     assert curves.curve_from_json(entry.curve)([0.3]) == first.curve([0.3])
@@ -201,17 +200,20 @@ def test_numbers_go_on_beside_other_evaluators(tmp_path: Path, store: Store) -> 
     assert [(r.evaluator, r.active, r.user) for r in rows] == [
         ("good", False, "ann"), ("bad", True, "ann"), ("good", False, None), ("good", True, None),
     ]  # fmt: skip
+    store.execute(delete(schema.calibrations))
+    assert [e.label for e in save(path, [first], store=store)] == ["2+c4"], "the file alone is enough"
 
 
-def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_broken_file_is_not_overwritten(tmp_path: Path, store: Store) -> None:
     """Who saves is told; nothing is lost."""
     path = tmp_path / "calibration.json"
     path.write_text("{broken", encoding="utf-8")
     with pytest.raises(DataError, match="cannot be read"):
-        save(path, [fit(made(100, steep), 0.5, "higher")])
+        save(path, [fit(made(100, steep), 0.5, "higher")], store=store)
     assert path.read_text(encoding="utf-8") == "{broken"
     with pytest.raises(DataError, match="cannot be written"):
-        save(tmp_path / "absent" / "file.json", [fit(made(100, steep), 0.5, "higher")])
+        save(tmp_path / "absent" / "file.json", [fit(made(100, steep), 0.5, "higher")], store=store)
+    assert store.rows(select(schema.calibrations)) == [], "the history has what the file has"
 
 
 def judged(store: Store, count: int, seed: int, truth: Callable[[float], float]) -> None:

@@ -17,10 +17,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
 
 from ragtrace import calibrations as calibration_file
 from ragtrace.calibrations import Calibrated, load
+from ragtrace.console.chatlogs import schema
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log, group_scored, newest_version
 from ragtrace.console.review.curves import KINDS, Curve, log_loss, numpy
@@ -29,9 +33,6 @@ from ragtrace.console.review.quality_measures import QualityMeasures, Sample, dr
 from ragtrace.errors import DataError
 from ragtrace.evaluation import Direction
 from ragtrace.statistics.intervals import effective_size
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 LEAST = 40
 """Logs that a calibration needs."""
@@ -238,29 +239,31 @@ def _measure_held_out(
 
 
 def save(
-    path: str | os.PathLike[str],
-    calibrations: Sequence[Calibration],
-    *,
-    store: Store | None = None,
-    user: str | None = None,
+    path: str | os.PathLike[str], calibrations: Sequence[Calibration], *, store: Store, user: str | None = None
 ) -> list[Calibrated]:
     """Writes the calibrations into the file, which keeps those of other evaluators, and into the history of the store.
-    Each gets the number after the last one of its evaluator. The file is written last. Raises DataError if the file
-    cannot be read or written, and StoreError as the store does."""
+    Each gets the number after the last one of its evaluator. Raises DataError if the file cannot be read or written,
+    and StoreError as the store does: then neither of them changes."""
     entries = load(path) if Path(path).exists() else {}
-    new = []
-    for each in calibrations:
-        before = entries.get(each.evaluator)
-        last = max(before.number if before is not None else 0, _last_number(store, each.evaluator))
-        new.append(_entry(each, last + 1))
-    if store is not None:
-        _save_history(store, new, user)
-    calibration_file.save(path, {**entries, **{entry.evaluator: entry for entry in new}}.values())
+    with store.writing() as connection:
+        new = [_save_one(connection, each, entries.get(each.evaluator), user) for each in calibrations]
+        calibration_file.save(path, {**entries, **{entry.evaluator: entry for entry in new}}.values())
     for each, entry in zip(calibrations, new, strict=True):
-        if store is not None:
-            numbers = {"threshold": entry.threshold, "previous": each.previous, "count": each.count}
-            notify(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **numbers})
+        numbers = {"threshold": entry.threshold, "previous": each.previous, "count": each.count}
+        notify(store, "calibration.saved", {"evaluator": entry.evaluator, "version": entry.label, **numbers})
     return new
+
+
+def _save_one(connection: Connection, fit: Calibration, before: Calibrated | None, user: str | None) -> Calibrated:
+    """Puts a calibration into the history of the store. `before` is the evaluator's one in the file."""
+    of, own = schema.calibrations, schema.calibrations.c.evaluator == fit.evaluator
+    numbers = [int(json.loads(row).get("number", 0)) for row in connection.scalars(select(of.c.content).where(own))]
+    entry = _entry(fit, max([0 if before is None else before.number, *numbers]) + 1)
+    connection.execute(update(of).where(own).values(active=False))
+    content = json.dumps(calibration_file.as_json(entry))
+    row = {"evaluator": entry.evaluator, "version": entry.version, "made": entry.made, "user": user}
+    connection.execute(insert(of).values(**row, content=content, active=True))
+    return entry
 
 
 def _entry(fit: Calibration, number: int) -> Calibrated:
@@ -276,29 +279,3 @@ def _as_dict(measures: QualityMeasures) -> Mapping[str, Any]:
         name: None if estimate is None else {"value": estimate.value, "interval": list(estimate.interval)}
         for name, estimate in estimates.items()
     }
-
-
-def _last_number(store: Store | None, evaluator: str) -> int:
-    """The number of the evaluator's last calibration in the history of the store."""
-    if store is None:
-        return 0
-    from sqlalchemy import select
-
-    from ragtrace.console.chatlogs.schema import calibrations
-
-    rows = store.rows(select(calibrations.c.content).where(calibrations.c.evaluator == evaluator))
-    return max((int(json.loads(content).get("number", 0)) for (content,) in rows), default=0)
-
-
-def _save_history(store: Store, entries: Sequence[Calibrated], user: str | None) -> None:
-    from sqlalchemy import insert, update
-
-    from ragtrace.console.chatlogs.schema import calibrations
-
-    with store.writing() as connection:
-        for entry in entries:
-            same = calibrations.c.evaluator == entry.evaluator
-            connection.execute(update(calibrations).where(same).values(active=False))
-            content = json.dumps(calibration_file.as_json(entry))
-            row = {"evaluator": entry.evaluator, "version": entry.version, "made": entry.made, "user": user}
-            connection.execute(insert(calibrations).values(**row, content=content, active=True))
