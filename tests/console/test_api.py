@@ -204,7 +204,8 @@ def test_alerts_become_reviews(shop: Console) -> None:
     payload = {"version": "4", "receiver": "review", "status": "firing", "alerts": [alert]}
     assert program.post("/api/webhooks/alertmanager", json=payload).json() == {"picked": 4}
     assert program.post("/api/webhooks/alertmanager", json=payload).json() == {"picked": 0}
-    assert program.post("/api/webhooks/alertmanager", json={}).status_code == 422
+    for wrong in (None, [], {}, {"alerts": {}}, {"alerts": [1]}, {"alerts": [{"labels": []}]}):
+        assert program.post("/api/webhooks/alertmanager", json=wrong).status_code == 422
     assert program.get("/api/traces").status_code == 403
 
 

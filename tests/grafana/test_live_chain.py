@@ -124,14 +124,14 @@ def test_a_secret_reaches_the_pager(chain: tuple[PrometheusSink, Webhook, str], 
     assert f"{trace.trace_id:032x}" in traces
     store_module = pytest.importorskip("ragtrace.console.chatlogs.store", reason="sqlalchemy is not installed")
     from ragtrace.console.chatlogs.schema import users
-    from ragtrace.console.review.alerts import review_items_from_alert
+    from ragtrace.console.review.alerts import Alerts, review_items_from_alert
     from ragtrace.console.review.queue import next_task
 
     store = store_module.open_store(str(tmp_path / "store.db"))
     store.write(evaluations, [check])
     store.execute(users.insert().values(name="ann", role="reviewer", created=now))
     posted = next(body for path, body in webhook.posted if path == "/api/alerts")
-    assert review_items_from_alert(store, posted) == 1
+    assert review_items_from_alert(store, Alerts.model_validate(posted)) == 1
     task = next_task(store, 1)
     assert (task.trace_id, task.reason) == (f"{trace.trace_id:032x}", "alert")
     store.close()

@@ -61,20 +61,6 @@ class Kept(BaseModel):
     """Whether its trace is stored."""
 
 
-class Alert(BaseModel):
-    """One of Alertmanager's alerts."""
-
-    status: Annotated[str, Field(max_length=20)] = "firing"
-    labels: Annotated[dict[str, Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]], Field(max_length=100)]
-    startsAt: Annotated[str, Field(max_length=60)] = ""  # noqa: N815 Alertmanager's name
-
-
-class Alerts(BaseModel):
-    """What Alertmanager posts to a webhook, version 4; what else it says is not looked at."""
-
-    alerts: Annotated[list[Alert], Field(max_length=1_000)]
-
-
 class LineError(BaseModel):
     """A line that could not be used."""
 
@@ -115,10 +101,10 @@ def give_feedback(request: Request, user: GivesFeedback, payload: FeedbackIn) ->
 
 @router.post("/alerts", include_in_schema=False)  # the same under a shorter name
 @router.post("/webhooks/alertmanager")
-def take_alerts(request: Request, user: Reviewer, payload: Alerts) -> Picked:
+def take_alerts(request: Request, user: Reviewer, payload: alerts.Alerts) -> Picked:
     """Bring the worst logs that alerts are about into the review queue. Needs a token with the scope `review`."""
     policy = settings_of(request).policy
-    picked = alerts.review_items_from_alert(store_of(request), payload.model_dump(), policy=policy)
+    picked = alerts.review_items_from_alert(store_of(request), payload, policy=policy)
     audit.note(request, alerts=len(payload.alerts), picked=picked)
     return Picked(picked=picked)
 

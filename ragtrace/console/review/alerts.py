@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 
+from pydantic import BaseModel, Field
 from sqlalchemy import Connection, or_, select
 
 from ragtrace.console.chatlogs.schema import lowest_id, scores, traces
@@ -14,24 +15,36 @@ from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.fill_queue import count_today, enqueue
 from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.rules import StoredEvaluator, load_evaluators, not_picked
-from ragtrace.errors import DataError
 
 _BEFORE = 3600.0
 """Seconds before an alert fired that it refers to."""
 _ALERTS = 50
 
 
+class Alert(BaseModel):
+    """One of Alertmanager's alerts."""
+
+    status: Annotated[str, Field(max_length=20)] = "firing"
+    labels: Annotated[dict[str, Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]], Field(max_length=100)]
+    startsAt: Annotated[str, Field(max_length=60)] = ""  # noqa: N815 Alertmanager's name
+
+
+class Alerts(BaseModel):
+    """What Alertmanager posts to a webhook, version 4; what else it says is not looked at."""
+
+    alerts: Annotated[list[Alert], Field(max_length=1_000)]
+
+
 def review_items_from_alert(
-    store: Store, payload: object, now: float | None = None, *, policy: Policy | None = None, limit: int = 10
+    store: Store, payload: Alerts, now: float | None = None, *, policy: Policy | None = None, limit: int = 10
 ) -> int:
     """Brings the worst logs that alerts are about into the review queue, with the reason `alert`; returns the number of
     new ones.
 
-    `payload` is the JSON that Alertmanager posts to a webhook (version 4), for example to the console's `POST
-    /api/alerts`; see grafana/alertmanager/alertmanager.yml. Of each firing alert, the labels `app` and `evaluator` and
-    the time `startsAt` are used: it brings up to `limit` failures of that evaluator (of any one without that label) in
-    that application since one hour before, worst first. All alerts of a day together bring at most the policy's quota.
-    An alert that is sent again brings later failures. Raises DataError for any other payload.
+    `payload` comes to the console's `POST /api/alerts`; see grafana/alertmanager/alertmanager.yml. Of each of the first
+    firing alerts, the labels `app` and `evaluator` and the time `startsAt` are used: it brings up to `limit` failures
+    of that evaluator (of any one without that label) in that application since one hour before, worst first. All alerts
+    of a day together bring at most the policy's quota. An alert that is sent again brings later failures.
     """
     now = time.time() if now is None else now
     policy = policy or Policy()
@@ -39,8 +52,10 @@ def review_items_from_alert(
     with store.reading() as connection:
         checks = load_evaluators(connection)
         room = policy.quota - count_today(connection, now).get("alert", 0)
-        for labels, start in _firing_alerts(payload, now):
-            ids += _failures(connection, checks, labels, lowest_id(start - _BEFORE), limit)
+        for alert in payload.alerts[:_ALERTS]:
+            if alert.status == "firing":
+                start = min(now, _parse_time(alert.startsAt, now))
+                ids += _failures(connection, checks, alert.labels, lowest_id(start - _BEFORE), limit)
     ids = list(dict.fromkeys(ids))[: max(0, room)]
     if not ids:
         return 0
@@ -48,25 +63,9 @@ def review_items_from_alert(
         return enqueue(connection, "alert", ids, policy, now)
 
 
-def _firing_alerts(payload: object, now: float) -> list[tuple[Mapping[str, str], float]]:
-    """Labels and start time of the first firing alerts."""
-    alerts = payload.get("alerts") if isinstance(payload, Mapping) else None
-    if not isinstance(alerts, list):
-        raise DataError("the payload is not a webhook of Alertmanager: it has no list `alerts`")
-    firing: list[tuple[Mapping[str, str], float]] = []
-    for alert in alerts[:_ALERTS]:
-        labels = alert.get("labels") if isinstance(alert, Mapping) else None
-        if not isinstance(labels, Mapping):
-            raise DataError("the payload is not a webhook of Alertmanager: an alert has no `labels`")
-        if alert.get("status", "firing") == "firing":
-            start = _parse_time(alert.get("startsAt"), now)
-            firing.append(({str(name): str(value) for name, value in labels.items()}, min(now, start)))
-    return firing
-
-
-def _parse_time(value: Any, default: float) -> float:
+def _parse_time(value: str, default: float) -> float:
     try:
-        return datetime.fromisoformat(str(value)).timestamp()
+        return datetime.fromisoformat(value).timestamp()
     except (ValueError, OverflowError):
         return default
 
