@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from starlette.datastructures import FormData
+from starlette.datastructures import ImmutableMultiDict
 
 _NO_NUL = r"^[^\x00]*$"
 Short = Annotated[str, StringConstraints(max_length=200, pattern=_NO_NUL)]
@@ -35,11 +35,16 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def form_of(most: int) -> Any:
-    """A dependency: the form that a page sent, of at most so many fields and without files."""
+Form = ImmutableMultiDict[str, str]
+"""The fields of a form that a page sent, without files."""
 
-    async def read(request: Request) -> FormData:
-        return await request.form(max_fields=most, max_files=0)
+
+def form_of(most: int) -> Any:
+    """A dependency: the form that a page sent, of at most so many fields."""
+
+    async def read(request: Request) -> Form:
+        fields = (await request.form(max_fields=most, max_files=0)).multi_items()
+        return ImmutableMultiDict([(name, value) for name, value in fields if isinstance(value, str)])
 
     return Depends(read)
 

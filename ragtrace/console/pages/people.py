@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
 from pydantic import BaseModel
-from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import accounts, audit, tokens
 from ragtrace.console.access import Admin, store_of
-from ragtrace.console.api.inputs import Id, form_of
+from ragtrace.console.api import inputs
+from ragtrace.console.api.inputs import Id
 from ragtrace.console.options import ROLES, SCOPES
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.problems import Problem
@@ -73,15 +73,14 @@ def change_user(request: Request, user: Admin, name: str, change: Annotated[Chan
 
 
 @router.post("/tokens")
-def add_token(request: Request, user: Admin, form: Annotated[FormData, form_of(20)]) -> Response:
+def add_token(request: Request, user: Admin, form: Annotated[inputs.Form, inputs.form_of(20)]) -> Response:
     """A new API token; its secret is on the page that follows, once."""
-    scopes = [value for value in form.getlist("scope") if isinstance(value, str)]
-    days = str(form.get("days") or "")
+    days = form.get("days", "")
     if days and not (days.isascii() and days.isdigit()):
         raise Problem(
             422, "The number of days is invalid", "Give a whole number, or nothing for a token that does not expire."
         )
-    name, owner = str(form.get("name") or "").strip(), str(form.get("user") or "")
+    name, owner, scopes = form.get("name", "").strip(), form.get("user", ""), form.getlist("scope")
     token, secret = tokens.add(store_of(request), name, owner, scopes, float(days) if days else None)
     audit.note(request, object=str(token.id))
     return _users(request, secret)

@@ -8,12 +8,11 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Reviewer, User, store_of
-from ragtrace.console.api.inputs import form_of
+from ragtrace.console.api.inputs import Form, form_of
 from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Verdict, is_trace_id
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.pages.filters import finite_number
@@ -27,10 +26,10 @@ _LONGEST = 100_000
 
 
 @router.post("/review")
-def judge(request: Request, user: Reviewer, form: Annotated[FormData, form_of(500)]) -> Response:
+def judge(request: Request, user: Reviewer, form: Annotated[Form, form_of(500)]) -> Response:
     """Keep a verdict, skip a log, give it back, or end the day's work."""
-    store, action = store_of(request), _field(form, "do")
-    trace_id, text = _field(form, "trace"), _field(form, "item")
+    store, action = store_of(request), form.get("do", "")
+    trace_id, text = form.get("trace", ""), form.get("item", "")
     item = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
     audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
     if action == "done":
@@ -40,7 +39,7 @@ def judge(request: Request, user: Reviewer, form: Annotated[FormData, form_of(50
         queue.release(store, item, user.id)
         return JSONResponse({"released": True})
     if action == "skip" and item is not None:
-        if not queue.skip(store, item, user.id, _field(form, "reason")):
+        if not queue.skip(store, item, user.id, form.get("reason", "")):
             raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
         return _next_page(request, form, {"skipped": ""})
     stored = visible_content.get_trace(request, user, trace_id)
@@ -50,12 +49,12 @@ def judge(request: Request, user: Reviewer, form: Annotated[FormData, form_of(50
     return _next_page(request, form, {"saved": trace_id})
 
 
-def _check_log(request: Request, user: User, stored: StoredTrace, form: FormData, item: int | None) -> None:
+def _check_log(request: Request, user: User, stored: StoredTrace, form: Form, item: int | None) -> None:
     """Raises Problem (409) for a verdict that may be meant for another log: its task is another log's, or this person
     judged the log otherwise after the page was made."""
     if item is not None and not queue.belongs_to(store_of(request), item, stored.id):
         raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
-    own, since = visible_content.find_own_review(request, user, stored), finite_number(_field(form, "shown"))
+    own, since = visible_content.find_own_review(request, user, stored), finite_number(form.get("shown", ""))
     if own is None or since is None or own.created is None or own.created <= since:
         return
     labels = {name[2:]: value for name, value in form.multi_items() if name.startswith("v-")}
@@ -65,13 +64,13 @@ def _check_log(request: Request, user: User, stored: StoredTrace, form: FormData
         )
 
 
-def _review(trace_id: str, form: FormData, numbers: Container[str]) -> Review:
-    fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+def _review(trace_id: str, form: Form, numbers: Container[str]) -> Review:
+    fields = form.multi_items()
     verdicts = tuple(Verdict(name[2:], value) for name, value in fields if name.startswith("v-"))
     own = {name[2:]: value.strip()[:_LONGEST] for name, value in fields if name.startswith("q-") and value.strip()}
     answers = {name: _answer(name, value) if name in numbers else value for name, value in own.items()}
-    marks = parse_marks(value for name, value in fields if name == "mark")
-    comment, corrected = _field(form, "comment").strip() or None, _field(form, "corrected").strip() or None
+    marks = parse_marks(form.getlist("mark"))
+    comment, corrected = (form.get(name, "")[:_LONGEST].strip() or None for name in ("comment", "corrected"))
     if not (verdicts or comment or corrected or answers or marks):
         raise DataError("the review of this log is empty: choose pass or fail, or write something")
     more = {"answers": answers, "evidence": tuple(marks)}
@@ -85,20 +84,15 @@ def _answer(question: str, text: str) -> float:
     return number
 
 
-def _seconds(form: FormData) -> float | None:
+def _seconds(form: Form) -> float | None:
     """From sight to verdict: as the page measured it, else since it was made."""
-    measured, start = (finite_number(_field(form, name)) for name in ("seconds", "shown"))
+    measured, start = (finite_number(form.get(name, "")) for name in ("seconds", "shown"))
     seconds = measured if measured is not None else time.time() - start if start is not None else None
     return seconds if seconds is not None and 0 <= seconds < _DAY else None
 
 
-def _field(form: FormData, name: str) -> str:
-    value = form.get(name)
-    return value[:_LONGEST] if isinstance(value, str) else ""
-
-
-def _next_page(request: Request, form: FormData, result: dict[str, str]) -> Response:
+def _next_page(request: Request, form: Form, result: dict[str, str]) -> Response:
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(result)
-    query = urlencode({name: value for name in ("queue", "main") if (value := _field(form, name))})
+    query = urlencode({name: value for name in ("queue", "main") if (value := form.get(name, ""))})
     return RedirectResponse(f"/review?{query}" if query else "/review", 303)

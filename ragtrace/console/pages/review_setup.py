@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Request
-from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from ragtrace.console import accounts, audit
 from ragtrace.console.access import Admin, Reviewer, store_of
 from ragtrace.console.api import exchange
-from ragtrace.console.api.inputs import form_of
+from ragtrace.console.api.inputs import Form, form_of
 from ragtrace.console.chatlogs import search
 from ragtrace.console.chatlogs.store_types import Filter, Review, Verdict
 from ragtrace.console.pages.filters import finite_number
@@ -27,7 +25,7 @@ from ragtrace.errors import DataError
 
 router = APIRouter()
 _SETUP = "/review/queues"
-ListForm = Annotated[FormData, form_of(2 * named_queues.MOST + 20)]
+ListForm = Annotated[Form, form_of(2 * named_queues.MOST + 20)]
 """A list of logs of which some may be ticked."""
 
 
@@ -51,38 +49,36 @@ def setup(request: Request, user: Admin) -> Response:
 
 
 @router.post("/review/queues")
-def save_queue(request: Request, user: Admin, form: Annotated[FormData, form_of(300)]) -> Response:
+def save_queue(request: Request, user: Admin, form: Annotated[Form, form_of(300)]) -> Response:
     """A new queue, or a change of one that is there."""
-    fields = _fields(form)
-    store, name, do = store_of(request), fields.get("name", "").strip(), fields.get("do", "add")
+    store, name, do = store_of(request), form.get("name", "").strip(), form.get("do", "add")
     audit.note(request, object=name[:100], did=do[:10])
     if do in ("close", "open"):
         named_queues.change(store, name, closed=do == "close")
         return RedirectResponse(_SETUP, 303)
-    values = {field: fields.get(field, "") for field in named_queues.FILTER_FIELDS if fields.get(field)}
+    values = {field: value for field in named_queues.FILTER_FIELDS if (value := form.get(field))}
     save = named_queues.change if do == "change" else named_queues.create
     save(
         store,
         name,
-        instructions=fields.get("instructions", ""),
+        instructions=form.get("instructions", ""),
         filter=Filter(**values),  # type: ignore[arg-type]  # they are texts
-        assignees=_texts(form, "assignee"),
+        assignees=form.getlist("assignee"),
     )
     return RedirectResponse(_SETUP, 303)
 
 
 @router.post("/review/questions")
-def save_question(request: Request, user: Admin, form: Annotated[FormData, form_of(20)]) -> Response:
+def save_question(request: Request, user: Admin, form: Annotated[Form, form_of(20)]) -> Response:
     """A new question of one's own; or the end of one, or its return."""
-    fields = _fields(form)
-    store, name, do = store_of(request), fields.get("name", "").strip(), fields.get("do", "add")
+    store, name, do = store_of(request), form.get("name", "").strip(), form.get("do", "add")
     audit.note(request, object=name[:60], did=do[:10])
     if do in ("close", "open"):
         own_questions.close(store, name, closed=do == "close")
         return RedirectResponse(_SETUP, 303)
-    low, high = (_bound(fields.get(bound, "")) for bound in ("low", "high"))
-    categories = tuple(map(_category, filter(str.strip, fields.get("categories", "").splitlines())))
-    text, kind, queue = (fields.get(field, "").strip() for field in ("text", "kind", "queue"))
+    low, high = (_bound(form.get(bound, "")) for bound in ("low", "high"))
+    categories = tuple(map(_category, filter(str.strip, form.get("categories", "").splitlines())))
+    text, kind, queue = (form.get(field, "").strip() for field in ("text", "kind", "queue"))
     own_questions.create(store, OwnQuestion(name, text, kind, queue, categories, low, high))
     return RedirectResponse(_SETUP, 303)
 
@@ -105,13 +101,12 @@ def _bound(text: str) -> float | None:
 @router.post("/review/send")
 def send(request: Request, user: Reviewer, form: ListForm) -> Response:
     """Puts the logs of a list that were chosen (without any, all of them), or the one of a page, into a queue."""
-    fields = _fields(form)
-    queue = fields.get("queue", "")
+    queue = form.get("queue", "")
     if not queue:
         raise Problem(422, "No queue was chosen", "Go back and choose the queue that the logs are for.")
     sent = named_queues.send(store_of(request), queue, _logs(form))
     audit.note(request, object=queue, sent=sent)
-    return _back(fields)
+    return _back(form)
 
 
 @router.post("/traces/export")
@@ -120,15 +115,15 @@ def export(request: Request, user: Reviewer, form: ListForm) -> Response:
     return exchange.send_file(request, user, Options(traces=tuple(_logs(form)) or ("",)), "jsonl")
 
 
-def _logs(form: FormData) -> list[str]:
-    return (_texts(form, "trace") or _texts(form, "row"))[: named_queues.MOST]
+def _logs(form: Form) -> list[str]:
+    return (form.getlist("trace") or form.getlist("row"))[: named_queues.MOST]
 
 
 @router.post("/review/bulk")
 def judge(request: Request, user: Reviewer, form: ListForm) -> Response:
     """Gives the logs of a list that were chosen one verdict; each keeps what this person said of it otherwise."""
-    fields, traces = _fields(form), _texts(form, "trace")
-    evaluator, label = fields.get("question", ""), fields.get("verdict", "")
+    traces = form.getlist("trace")
+    evaluator, label = form.get("question", ""), form.get("verdict", "")
     if not evaluator or not traces:
         raise Problem(422, "Nothing was chosen", "Go back, tick the logs, and choose a question and a verdict.")
     for done, trace in enumerate(traces[: named_queues.MOST]):
@@ -138,21 +133,13 @@ def judge(request: Request, user: Reviewer, form: ListForm) -> Response:
             audit.note(request, object=evaluator, verdict=label[:20], logs=done)
             raise Problem(409, "Not all have the verdict", f"{done} logs have it, and then: {error}.") from error
     audit.note(request, object=evaluator, verdict=label[:20], logs=len(traces))
-    return _back(fields)
+    return _back(form)
 
 
-def _back(fields: Mapping[str, str]) -> Response:
-    return RedirectResponse(fields.get("back", "") if _is_own(fields.get("back", "")) else "/review", 303)
+def _back(form: Form) -> Response:
+    return RedirectResponse(form.get("back", "") if _is_own(form.get("back", "")) else "/review", 303)
 
 
 def _is_own(address: str) -> bool:
     """Whether an address is one of the list's or of a trace's pages."""
     return address.startswith(("/traces?", "/traces/")) and "\\" not in address and address.isprintable()
-
-
-def _fields(form: FormData) -> dict[str, str]:
-    return {name: value for name, value in form.multi_items() if isinstance(value, str)}
-
-
-def _texts(form: FormData, name: str) -> list[str]:
-    return [value for value in form.getlist(name) if isinstance(value, str)]
