@@ -6,7 +6,6 @@ import heapq
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +13,7 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from ragtrace.console.chatlogs.engine import chunks, lock
 from ragtrace.console.chatlogs.overview import ordered
-from ragtrace.console.chatlogs.schema import evaluators, items, meta, reviews, scores, traces
+from ragtrace.console.chatlogs.schema import evaluators, items, meta, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.regular import Regular
 from ragtrace.console.review import named_queues, topics
@@ -47,11 +46,13 @@ def fill(store: Store, policy: Policy | None = None, now: float | None = None) -
     with store.writing() as connection:
         lock(connection, _LOCK)
         count = sum(enqueue(connection, reason, ids, policy, now) for reason, ids in picks.items())
-        if sample is not None and _watermark(connection) == sample.since:  # else another process has drawn meanwhile
-            count += enqueue(connection, RANDOM, list(sample.traces), policy, now, sample.traces)
-            value = json.dumps(sample.until)
-            if not connection.execute(update(meta).where(meta.c.name == _WATERMARK).values(value=value)).rowcount:
-                connection.execute(insert(meta).values(name=_WATERMARK, value=value))
+        if sample is not None:
+            chance_of, since = sample
+            if _watermark(connection) == since:  # else another process has drawn meanwhile
+                count += enqueue(connection, RANDOM, list(chance_of), policy, now, chance_of)
+                value = json.dumps(now - _LATE)
+                if not connection.execute(update(meta).where(meta.c.name == _WATERMARK).values(value=value)).rowcount:
+                    connection.execute(insert(meta).values(name=_WATERMARK, value=value))
         count += named_queues.add_conflicts(connection, now - DAYS * _DAY, now)
         named_queues.route(store, connection, now)
     return count
@@ -71,16 +72,9 @@ def filler(store: Store, policy: Policy, *, every: float = 60.0) -> Regular:
 # --- the draw ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    traces: Mapping[int, float]
-    """The drawn traces, and with what probability each was drawn."""
-    since: float | None
-    until: float
-
-
-def _draw_sample(store: Store, policy: Policy, now: float) -> _Sample | None:
-    """Draws from the traces stored since the last draw. None if no draw is due, or nothing was stored."""
+def _draw_sample(store: Store, policy: Policy, now: float) -> tuple[dict[int, float], float | None] | None:
+    """Draws from the traces stored since the last draw: the drawn ones, with what probability each was drawn, and when
+    the last draw was. None if no draw is due, or nothing was stored."""
     expected = policy.quota * policy.shares.get(RANDOM, 0.0)
     with store.reading() as connection:
         since = _watermark(connection)
@@ -113,7 +107,7 @@ def _draw_sample(store: Store, policy: Policy, now: float) -> _Sample | None:
     whole = sum(parts)
     size = int(whole) + (draw(repr(until), "size") < whole % 1)
     keys = ((draw(row[1], RANDOM) / p, row[0], p) for row, p in zip(rows.values(), parts, strict=True))
-    return _Sample({id: p for _, id, p in heapq.nsmallest(size, keys)}, since, until)
+    return {id: p for _, id, p in heapq.nsmallest(size, keys)}, since
 
 
 def _main_evaluator(connection: Connection, policy: Policy) -> str:
@@ -148,20 +142,18 @@ def enqueue(  # noqa: PLR0917 a row's columns
     """Puts traces into the queue, in this order; returns the number of new ones. `chance_of` has the probability of
     those that were drawn. A trace that is in the queue keeps its place: a rule's reason replaces that of the draw, and
     the draw's probability is added to a trace that a rule picked."""
-    queued = _queued_items(connection, ids)
-    trace_ids = _stored_traces(connection, ids)
-    has_review = _traces_with_review(connection, ids)
+    stored = _stored_traces(connection, ids)
     rows = []
     for rank, trace in enumerate(ids):
-        if trace not in trace_ids:  # deleted since it was picked
+        if trace not in stored:  # deleted since it was picked
             continue
-        if trace in queued:
-            _merge(connection, queued[trace], reason, chance_of.get(trace))
+        if stored[trace].reason is not None:
+            _merge(connection, stored[trace], reason, chance_of.get(trace))
             continue
         row = {"trace": trace, "reason": reason, "probability": chance_of.get(trace), "created": now}
         row["priority"] = _priority(reason, rank, len(ids))
-        rows.append({**row, "slot": 0, "state": "done" if trace in has_review else "open"})
-        if draw(trace_ids[trace], "second") < policy.double:
+        rows.append({**row, "slot": 0, "state": "done" if stored[trace].reviewed else "open"})
+        if draw(stored[trace].trace_id, "second") < policy.double:
             rows.append({**row, "slot": 1, "state": "open"})
     if rows:
         connection.execute(insert(items), rows)
@@ -181,22 +173,14 @@ def _merge(connection: Connection, item: Any, reason: str, probability: float | 
     if probability is not None and item.probability is None:
         values["probability"] = probability
     if values:
-        connection.execute(update(items).where(items.c.trace == item.trace).values(**values))
+        connection.execute(update(items).where(items.c.trace == item.id).values(**values))
 
 
-def _queued_items(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
-    query = select(items.c.trace, items.c.reason, items.c.probability).where(items.c.slot == 0)
-    rows = (row for part in chunks(ids) for row in connection.execute(query.where(items.c.trace.in_(part))))
-    return {row.trace: row for row in rows}
-
-
-def _stored_traces(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    """The trace ids, by the store's ids; locked, so that none is deleted before it is queued."""
-    query = select(traces.c.id, traces.c.trace_id).with_for_update(key_share=True)
+def _stored_traces(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
+    """The traces by the store's ids, with their place in the queue; locked, so that none is deleted before it is
+    queued."""
+    columns = (traces.c.id, traces.c.trace_id, traces.c.reviewed, items.c.reason, items.c.probability)
+    query = select(*columns).outerjoin(items, (items.c.trace == traces.c.id) & (items.c.slot == 0))
+    query = query.with_for_update(key_share=True, of=traces)
     rows = (row for part in chunks(ids) for row in connection.execute(query.where(traces.c.id.in_(part))))
-    return {row.id: row.trace_id for row in rows}
-
-
-def _traces_with_review(connection: Connection, ids: Sequence[int]) -> set[int]:
-    query = select(reviews.c.trace)
-    return {trace for part in chunks(ids) for trace in connection.scalars(query.where(reviews.c.trace.in_(part)))}
+    return {row.id: row for row in rows}
