@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
@@ -22,29 +21,21 @@ _CACHE_SECONDS, _CACHE_SIZE = 60.0, 100
 """For so long, and so many, figures are cached that read all scores of a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictNote:
-    """The sentences, and how they are shown."""
-
-    kind: str
-    """`good`, `bad`, or empty where there is nothing to compare with."""
-    evaluator: str
-    people: str
-    """Empty where people have judged too little."""
-
-
 def verdict_note(  # noqa: PLR0917 a share and its time
     request: Request, check: Check, before: Estimate | None, period: str, since: float, until: float, app: str
-) -> VerdictNote | None:
-    """The verdict on the answers by one evaluator; None without a share of passes. `before` is its share in as long a
-    time before, `period` the name of the time from `since` to `until`, e.g. `last 7 days`."""
-    if check.passes is None:
-        return None
-    kind = {"worse": "bad", "better": "good"}.get(change(check.passes, before), "")
+) -> dict[str, str]:
+    """The verdict on the answers by one evaluator with a share of passes. `before` is its share in as long a time
+    before, `period` the name of the time from `since` to `until`, e.g. `last 7 days`.
+
+    The sentences are `evaluator` and `people` (empty where people have judged too little); `kind` is how they are
+    shown: `good`, `bad`, or empty where there is nothing to compare with."""
+    assert check.passes is not None
+    turn = change(check.passes, before)
+    kind = {"worse": "bad", "better": "good"}.get(turn, "")
     if not kind and before is not None and before.interval and check.passes.value >= before.interval[0]:
         kind = "good"
     people = _people(request, check.evaluator, app, since, until)
-    return VerdictNote(kind, _evaluator(check, before, kind, period), people)
+    return {"kind": kind, "evaluator": _evaluator(check, check.passes, before, turn, period), "people": people}
 
 
 def change(now: Estimate | None, before: Estimate | None) -> str:
@@ -56,37 +47,34 @@ def change(now: Estimate | None, before: Estimate | None) -> str:
     return "worse" if now.interval[1] < before.interval[0] else ""
 
 
-def _evaluator(check: Check, before: Estimate | None, kind: str, period: str) -> str:
-    assert check.passes is not None
+def _evaluator(check: Check, now: Estimate, before: Estimate | None, turn: str, period: str) -> str:
     name = check.evaluator.replace("_", " ").capitalize()
-    share = f"{percent(check.passes.value)} of the answers pass"
-    passes = f"{name}: {share} ({_range(check.passes)}, n = {check.passes.count:,})"
+    passes = f"{name}: {percent(now.value)} of the answers pass ({_range(now)}, n = {now.count:,})"
     if before is None:
         return f"{passes} in the {period}."
     earlier = f"{percent(before.value)} before (n = {before.count:,})"
-    if kind == "bad":
+    if turn == "worse":
         since = worse_since(check.line, before)
         return f"{passes}, fewer than the {earlier}" + (f", since about {moment(since)} UTC." if since else ".")
-    better = check.passes.interval and before.interval and check.passes.interval[0] > before.interval[1]
-    return f"{passes}, more than the {earlier}." if better else f"{passes}. That is no clear change from {earlier}."
+    return f"{passes}, more than the {earlier}." if turn else f"{passes}. That is no clear change from {earlier}."
 
 
 def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
     """Of the period; where people have judged too little of it, of the last month."""
-    share = _share(request, evaluator, app, since, until)
-    if share is not None and share.verdicts >= true_shares.LEAST:
-        return true_shares.sentence(share)
-    month = _share(request, evaluator, app, until - true_shares.MONTH, until)
+
+    def share(start: float) -> TrueShare | None:
+        key = ("people", evaluator, app, round(until - start))
+        result: TrueShare | None = cached(
+            request, key, lambda store: true_shares.estimate(store, evaluator, start, until, app)
+        )
+        return result
+
+    own = share(since)
+    if own is not None and own.verdicts >= true_shares.LEAST:
+        return true_shares.sentence(own)
+    month = share(until - true_shares.MONTH)
     text = true_shares.sentence(month)
-    return text and (f"In 30 days: {text}" if month is not share else text)
-
-
-def _share(request: Request, evaluator: str, app: str, since: float, until: float) -> TrueShare | None:
-    key = ("people", evaluator, app, round(until - since))
-    share: TrueShare | None = cached(
-        request, key, lambda store: true_shares.estimate(store, evaluator, since, until, app)
-    )
-    return share
+    return text and (f"In 30 days: {text}" if month is not own else text)
 
 
 def _range(estimate: Estimate) -> str:
