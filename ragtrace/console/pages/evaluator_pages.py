@@ -3,10 +3,8 @@ calibration, versions and cost."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request
@@ -14,11 +12,9 @@ from pydantic import BaseModel
 from sqlalchemy import Row, func, select
 from starlette.responses import RedirectResponse, Response
 
-from ragtrace import calibrations as calibration_file
-from ragtrace.calibrations import Calibrated
 from ragtrace.console import audit
-from ragtrace.console.access import Admin, Viewer, settings_of, store_of
-from ragtrace.console.api.calibrations import get_calibration_file, get_evaluator
+from ragtrace.console.access import Admin, User, Viewer, settings_of, store_of
+from ragtrace.console.api.calibrations import CalibrationOut, get_calibration_file, get_evaluator, list_calibrations
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
@@ -34,17 +30,6 @@ from ragtrace.errors import DataError
 
 router = APIRouter()
 _VERSIONS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A calibration of the history."""
-
-    id: int
-    calibrated: Calibrated
-    created: float
-    user: str | None
-    active: bool
 
 
 class Asked(BaseModel):
@@ -92,18 +77,18 @@ def evaluators(request: Request, user: Viewer) -> Response:
 @router.get("/evaluators/{name}")
 def evaluator(request: Request, user: Viewer, name: str, query: Annotated[Asked, Query()]) -> Response:
     """One evaluator, with a candidate threshold: as a number, or by its place among the candidates."""
-    return _page(request, name, query)
+    return _page(request, user, name, query)
 
 
-def _page(request: Request, name: str, query: Asked, proposal: object = None) -> Response:
+def _page(request: Request, user: User, name: str, query: Asked, proposal: object = None) -> Response:
     store, weighted = store_of(request), query.view != "reviewed"
     about = get_evaluator(store, name)
     judged = queue.load_verdicts(store, name)
     direction = about.direction
     board_ = board(judged, about.threshold, direction, query.number, query.place, weighted=weighted)
-    versions, history = _versions(store, name), _history(store, name)
+    versions, history = _versions(store, name), list_calibrations(request, user, name)[:_VERSIONS]
     description = next((row.description for row in versions if row.description is not None), "")
-    active = next((entry.calibrated for entry in history if entry.active), None)
+    active = next((entry for entry in history if entry.active), None)
     return render(
         request, "evaluator.html.j2", name=name, about=about, description=description,
         question=question(name, description), direction=direction, versions=versions[:_VERSIONS],
@@ -114,12 +99,13 @@ def _page(request: Request, name: str, query: Asked, proposal: object = None) ->
     )  # fmt: skip
 
 
-def _reliability(judged: Sequence[ScoredVerdict], active: Calibrated | None, weighted: bool) -> str:
+def _reliability(judged: Sequence[ScoredVerdict], active: CalibrationOut | None, weighted: bool) -> str:
+    fields = active.content.get("curve") if active is not None else None
     try:
-        curve = curve_from_json(active.curve) if active is not None and active.curve else None
-        return reliability(judged, curve, weighted=weighted)
-    except DataError:
-        return reliability(judged, None, weighted=weighted)
+        curve = curve_from_json(fields) if isinstance(fields, dict) and fields else None
+    except DataError:  # of a later release
+        curve = None
+    return reliability(judged, curve, weighted=weighted)
 
 
 def _versions(store: Store, name: str) -> Sequence[Row[*tuple[Any, ...]]]:
@@ -127,19 +113,6 @@ def _versions(store: Store, name: str) -> Sequence[Row[*tuple[Any, ...]]]:
     table = schema.evaluators
     query = select(table).where(table.c.name == name).order_by(table.c.first_seen.desc())
     return store.rows(query)
-
-
-def _history(store: Store, name: str) -> tuple[Entry, ...]:
-    table = schema.calibrations
-    query = select(table).where(table.c.evaluator == name).order_by(table.c.id.desc()).limit(_VERSIONS)
-    entries = []
-    for row in store.rows(query):
-        try:
-            entry = calibration_file.entry(name, json.loads(row.content))
-        except ValueError:  # of a later release
-            continue
-        entries.append(Entry(row.id, entry, row.made, row.user, bool(row.active)))
-    return tuple(entries)
 
 
 def _cost(store: Store, name: str) -> float:
@@ -166,9 +139,9 @@ def calibrate(
     try:
         result = calibration.fit(judged, about.threshold, about.direction, weighted=view != "reviewed")
     except DataError as error:
-        return _page(request, name, Asked(view=view), str(error))
+        return _page(request, user, name, Asked(view=view), str(error))
     if do == "fit":
-        return _page(request, name, Asked(threshold=str(result.threshold), view=view), result)
+        return _page(request, user, name, Asked(threshold=str(result.threshold), view=view), result)
     (entry,) = calibration.save(get_calibration_file(request), [result], store=store, user=user.name)
     audit.note(request, object=name, number=entry.number, threshold=entry.threshold)
     return RedirectResponse(f"/evaluators/{name}", 303)
