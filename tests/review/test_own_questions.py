@@ -16,7 +16,8 @@ from ragtrace.console.chatlogs.schema import reviews
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.review import named_queues, own_questions
-from ragtrace.console.review.answer_agreement import interval_alpha, measure_answers
+from ragtrace.console.review.agreement import alpha, squares
+from ragtrace.console.review.answer_agreement import measure_answers
 from ragtrace.console.review.dataset_export import Options, export
 from ragtrace.console.review.own_questions import Category, OwnQuestion
 from ragtrace.console.review.queue import submit
@@ -165,12 +166,12 @@ def test_agreement_on_numbers() -> None:
         (1, 1, None, 1), (2, 2, 3, 2), (3, 3, 3, 3), (3, 3, 3, 3), (2, 2, 2, 2), (1, 2, 3, 4), (4, 4, 4, 4),
         (1, 1, 2, 1), (2, 2, 2, 2), (None, 5, 5, 5), (None, None, 1, 1), (None, None, 3, None),
     )  # fmt: skip
-    result = interval_alpha([[float(one) for one in unit if one is not None] for unit in values])
+    result = alpha([[float(one) for one in unit if one is not None] for unit in values], squares)
     assert result.value == pytest.approx(0.849, abs=0.0005)
     assert result.units == 11
     assert result.interval[0] < 0.849 < result.interval[1]
-    assert interval_alpha([[1.0, 1.0], [2.0, 2.0]]).value == 1.0
-    assert [interval_alpha(units).value for units in ([[1.0, 1.0], [1.0]], [])] == [None, None]
+    assert alpha([[1.0, 1.0], [2.0, 2.0]], squares).value == 1.0
+    assert [alpha(units, squares).value for units in ([[1.0, 1.0], [1.0]], [])] == [None, None]
 
 
 def test_agreement_on_own_questions(store: Store) -> None:

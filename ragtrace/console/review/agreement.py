@@ -6,8 +6,9 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from itertools import chain, combinations
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log, weighted_rate
@@ -18,7 +19,6 @@ from ragtrace.statistics.intervals import percentile_interval
 if TYPE_CHECKING:
     from ragtrace.console.chatlogs.store import Store
 
-_T = TypeVar("_T")
 _DRAWS = 500
 _LEAST_UNITS = 5
 """Fewer questions than this give no interval."""
@@ -184,9 +184,6 @@ def _pairs(rows: Iterable[ScoredVerdict]) -> Iterable[Pair]:
 
 # --- all reviewers ----------------------------------------------------------------------------------------------------
 
-_Unit = tuple[tuple[Hashable, int], ...]
-"""A question as its answers, each with how often it was given."""
-
 
 def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
     """The answers to each question. A question is one evaluator's question about one log."""
@@ -197,32 +194,32 @@ def _units(rows: Iterable[ScoredVerdict]) -> list[list[str]]:
     return list(answers.values())
 
 
-def _alpha(units: Sequence[_Unit]) -> float | None:
-    agreed, totals, n = 0.0, Counter[Hashable](), 0
-    for unit, times in Counter(units).items():
-        coders = sum(count for _, count in unit)
-        agreed += times * sum(count * (count - 1) for _, count in unit) / (coders - 1)
-        for value, count in unit:
-            totals[value] += times * count
-        n += times * coders
-    expected = sum(count * (count - 1) for count in totals.values())
-    if n < 2 or expected == n * (n - 1):
-        return None
-    return ((n - 1) * agreed - expected) / (n * (n - 1) - expected)
+def differences(values: Sequence[Hashable]) -> float:
+    """The number of ordered pairs of values that differ: the disagreement of nominal values."""
+    return float(len(values) ** 2 - sum(count * count for count in Counter(values).values()))
 
 
-def alpha(units: Sequence[Sequence[Hashable]]) -> Alpha:
-    """Krippendorff's alpha for nominal values, with its interval: 1 - observed / expected disagreement, from the
-    coincidences of values within units. A unit holds its coders' values, in any order and number; one with fewer than
-    two is left out. The value is None if there is nothing to compare, or all values are the same.
+def squares(values: Sequence[float]) -> float:
+    """The sum of (a - b)² over all ordered pairs: the disagreement of numbers."""
+    mean = fmean(values) if values else 0.0
+    return 2.0 * len(values) * sum((value - mean) ** 2 for value in values)
 
-    K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C.
+
+def alpha(units: Sequence[Sequence[Any]], disagreement: Callable[[Sequence[Any]], float] = differences) -> Alpha:
+    """Krippendorff's alpha, with its interval: 1 - observed / expected disagreement, within units and among all values.
+    A unit holds its coders' values, in any order and number; one with fewer than two is left out. The value is None if
+    there is nothing to compare, or all values are the same.
+
+    K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C for nominal values, part D for numbers.
     """
-    return alpha_of([tuple(sorted(Counter(unit).items(), key=repr)) for unit in units if len(unit) >= 2], _alpha)
+    usable = [(unit, disagreement(unit) / (len(unit) - 1)) for unit in units if len(unit) >= 2]
 
+    def measure(sample: Sequence[tuple[Sequence[Any], float]]) -> float | None:
+        coded, observed = zip(*sample, strict=True) if sample else ((), ())
+        values = list(chain.from_iterable(coded))
+        expected = disagreement(values)
+        return 1.0 - (len(values) - 1) * sum(observed) / expected if expected > 0 else None
 
-def alpha_of(usable: Sequence[_T], measure: Callable[[Sequence[_T]], float | None]) -> Alpha:
-    """What `measure` says of units with at least two values each, with its 95 % interval by drawing units."""
     value = measure(usable)
     if value is None or len(usable) < _LEAST_UNITS:
         return Alpha(value, None, len(usable))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -12,7 +12,7 @@ from sqlalchemy import or_, select
 from ragtrace.console.chatlogs.schema import reviews, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review import own_questions
-from ragtrace.console.review.agreement import Alpha, alpha, alpha_of
+from ragtrace.console.review.agreement import Alpha, alpha, squares
 from ragtrace.console.review.own_questions import OwnQuestion
 from ragtrace.console.review.verdicts import read_content
 
@@ -67,31 +67,6 @@ def _measure(question: OwnQuestion, logs: Mapping[int, list[str | float]]) -> Qu
         counts.update(str(answer) for answer in answers)
         agreement = alpha(list(logs.values()))
     elif question.kind == "number":
-        agreement = interval_alpha([[float(answer) for answer in unit] for unit in logs.values()])
+        agreement = alpha(list(logs.values()), squares)
     mean = fmean(numbers) if numbers else None
     return QuestionAgreement(question.name, question.text, question.kind, len(answers), dict(counts), mean, agreement)
-
-
-def interval_alpha(units: Sequence[Sequence[float]]) -> Alpha:
-    """Krippendorff's alpha for numbers, whose disagreement is the square of their difference, with its 95 % interval by
-    drawing units. A unit with fewer than two numbers is left out.
-
-    K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part D, interval data.
-    """
-    return alpha_of([unit for unit in units if len(unit) >= 2], _interval_alpha)
-
-
-def _interval_alpha(units: Sequence[Sequence[float]]) -> float | None:
-    numbers = [number for unit in units for number in unit]
-    n = len(numbers)
-    expected = _squares(numbers)
-    if n < 2 or expected <= 0:
-        return None
-    observed = sum(_squares(unit) / (len(unit) - 1) for unit in units)
-    return 1.0 - (n - 1) * observed / expected
-
-
-def _squares(numbers: Sequence[float]) -> float:
-    """The sum of (a - b)² over all ordered pairs, from the differences to their mean."""
-    mean = fmean(numbers) if numbers else 0.0
-    return 2.0 * len(numbers) * sum((number - mean) ** 2 for number in numbers)
