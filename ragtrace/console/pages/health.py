@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,20 +61,12 @@ def health(request: Request, user: Viewer) -> Response:
     return render(
         request,
         "health.html.j2",
-        version=state.version,
-        database={
-            "kind": "SQLite" if store.sqlite else "PostgreSQL",
-            "name": store.name,
-            "version": state.schema_version,
-            "bytes": state.bytes,
-            "free": free,
-            "low": low,
-            "sealed": state.sealed,
-            "traces": state.traces,
-            "oldest": store.scalar(first.order_by(traces.c.id)),
-            "newest": store.scalar(first.order_by(traces.c.id.desc())),
-            "stored": state.last_stored,
-        },
+        state=state,
+        address=store.name,
+        free=free,
+        low=low,
+        oldest=store.scalar(first.order_by(traces.c.id)),
+        newest=store.scalar(first.order_by(traces.c.id.desc())),
         checks=checks,
         day=float(store.scalar(select(func.sum(sums.c.count)).where(hours)) or 0.0),
         lag=_lag(store),
@@ -91,21 +83,18 @@ def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool) -> list[str
         messages.append("No trace has come in for more than an hour: does the application run, and does it store here?")
     if low:
         messages.append("The store's disk is nearly full: shorten store_days or store_bytes, or make room.")
-    failing = [check for check in checks if check.bad]
-    messages += [
-        f"{check.name}: {check.failed:.0f} of {check.done:.0f} checks failed to run today" for check in failing
-    ]
-    return messages
+    failed = ((check.name, f"{check.failed:.0f} of {check.done:.0f}") for check in checks if check.bad)
+    return [*messages, *(f"{name}: {counts} checks failed to run today" for name, counts in failed)]
 
 
-def _silent(store: Store, checks: Sequence[HealthCheck], now: float) -> Iterator[str]:
+def _silent(store: Store, checks: Sequence[HealthCheck], now: float) -> list[str]:
     """Says which evaluators scored in many hours of the last week and not today, while others did."""
     week = sums.c.kind.in_(("rate", "value")) & (sums.c.step == _HOUR) & (sums.c.start >= now - 7 * _DAY)
     often = func.count(func.distinct(sums.c.start)) >= _DAY / _HOUR
     query = select(sums.c.name).where(week).group_by(sums.c.name).having(often)
     names = {name for (name,) in store.rows(query) if name} if checks else set()
-    for name in sorted(names - {check.name for check in checks}):
-        yield f"{name}: no score today, but in many hours of the last week"
+    silent = sorted(names - {check.name for check in checks})
+    return [f"{name}: no score today, but in many hours of the last week" for name in silent]
 
 
 def _room(store: Store) -> tuple[int | None, bool]:
