@@ -206,7 +206,7 @@ def test_an_import_of_something_else_ends_early(bare: tuple[Store, list[str]], t
     path = lines_of(tmp_path, one, "{}\n" * 1_000_000, one | {"evaluator": "late"})
     result = import_labels(store, path, now=NOW)
     assert (result.labels, len(result.errors)) == (1, 10_001)
-    assert "line 10002: the import ends here" in str(result.errors[-1])
+    assert (result.errors[-1].line, "the import ends here" in result.errors[-1].why) == (10_002, True)
 
 
 def test_an_import_is_written_in_parts(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_labels_from_a_table(bare: tuple[Store, list[str]], tmp_path: Path) -> N
     path.write_text(f"trace_id,evaluator,label,reviewer\n{hexes[0]},good,1,ann\n{hexes[1]},good\n", "utf-8-sig")
     found = import_labels(store, path, now=NOW)
     assert found.labels == 1
-    assert "line 3: the line has 2 columns" in str(found.errors[0])
+    assert (found.errors[0].line, "the line has 2 columns" in found.errors[0].why) == (3, True)
     path.write_text(f"trace_id;evaluator;label\n{hexes[2]};good;1\n", "utf-8")  # as Excel writes it
     assert import_labels(store, path, now=NOW).labels == 1
     tabs = tmp_path / "labels.tsv"

@@ -61,20 +61,13 @@ class Kept(BaseModel):
     """Whether its trace is stored."""
 
 
-class LineError(BaseModel):
-    """A line that could not be used."""
-
-    line: int
-    why: str
-
-
 class LabelsOut(BaseModel):
     """What came of an import."""
 
     labels: int
     logs: int
     refused: int
-    errors: list[LineError]
+    errors: list[label_import.LineError]
     """The first hundred."""
 
 
@@ -134,16 +127,9 @@ def _import(request: Request, path: Path, probability: float | None) -> LabelsOu
     try:
         result = label_import.import_labels(store_of(request), path, probability=probability)
     except DataError as error:
-        raise Problem(422, "The labels cannot be read", _said(error, path)) from None
-    errors = []
-    for wrong in result.errors[:100]:
-        line, _, why = _said(wrong, path).removeprefix("line ").partition(": ")
-        errors.append(LineError(line=int(line), why=why))
+        raise Problem(422, "The labels cannot be read", str(error).removeprefix(str(path)).lstrip(", ")) from None
+    errors = list(result.errors[:100])
     return LabelsOut(labels=result.labels, logs=result.logs, refused=len(result.errors), errors=errors)
-
-
-def _said(error: DataError, path: Path) -> str:
-    return str(error).removeprefix(str(path)).lstrip(", ")
 
 
 @router.get("/export", response_class=FileResponse, responses={200: {"content": _ANSWER}})

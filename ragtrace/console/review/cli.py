@@ -221,9 +221,10 @@ def _import(options: argparse.Namespace) -> int:
             result = import_labels(store, options.file, probability=options.probability)
         else:
             read = partial(read_labels, options.tool)
-            result = import_from_tool(store, options.tool, read, words, options.probability)
+            result = import_from_tool(store, read, words, options.probability)
+    place = f"{options.file}, line" if options.tool is None else f"{options.tool}, label"
     for error in result.errors:
-        print(f"ragtrace import-labels: {error}", file=sys.stderr)
+        print(f"ragtrace import-labels: {place} {error.line}: {error.why}", file=sys.stderr)
     rest = "lines" if options.tool is None else "labels"
     counts = f"{result.labels} labels of {result.logs} logs, {len(result.errors)} {rest} left out"
     print(f"ragtrace import-labels: {counts}", file=sys.stderr)

@@ -41,6 +41,14 @@ _TEXT = 10_000
 """Characters of a comment or corrected answer that are stored."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class LineError:
+    """A line of a file, or a label of another tool, that could not be used."""
+
+    line: int
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class ImportResult:
     """The result of importing a file of labels."""
@@ -48,8 +56,7 @@ class ImportResult:
     labels: int
     """Lines whose label is in the store now."""
     logs: int
-    errors: tuple[DataError, ...]
-    """One for each line that could not be used; the message names the line."""
+    errors: tuple[LineError, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +81,8 @@ def import_labels(
     (0, 1] with which a stored trace was labelled, if the labelled traces are a random sample (1 for all traces): only
     then do the labels allow estimates. Raises DataError for an unreadable file and an invalid probability.
     """
-    errors: list[tuple[int, str]] = []
-    return _import(store, _labels(Path(path), errors), errors, f"{os.fspath(path)}, line", probability, now)
+    errors: list[LineError] = []
+    return _import(store, _labels(Path(path), errors), errors, probability, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,6 @@ class LabelWords:
 
 def import_from_tool(
     store: Store,
-    tool: str,
     read: Callable[[Sequence[StoredRequest]], Iterable[PersonLabel]],
     words: LabelWords | None = None,
     probability: float | None = None,
@@ -100,20 +106,14 @@ def import_from_tool(
     """Imports what people said of stored requests in another tool, which `read` reads; see `import_labels`. An import
     that is repeated changes nothing, except what people have changed in the tool meanwhile."""
     rows = store.rows(select(traces.c.trace_id, traces.c.span_id).order_by(traces.c.id))
-    errors: list[tuple[int, str]] = []
+    errors: list[LineError] = []
     labels = _labels_of(read([StoredRequest(*row) for row in rows]), words or LabelWords(), errors)
-    return _import(store, labels, errors, f"{tool}, label", probability)
+    return _import(store, labels, errors, probability)
 
 
-def _import(  # noqa: PLR0917 what both kinds of import have
-    store: Store,
-    labels: Iterator[_Label],
-    errors: list[tuple[int, str]],
-    place: str,
-    probability: float | None,
-    now: float | None = None,
+def _import(
+    store: Store, labels: Iterator[_Label], errors: list[LineError], probability: float | None, now: float | None = None
 ) -> ImportResult:
-    """Stores labels. `place` and a number say where a label that cannot be used is."""
     if probability is not None and not 0.0 < probability <= 1.0:
         raise DataError(f"the probability is {probability!r}; give a number above 0, at most 1")
     now = time.time() if now is None else now
@@ -128,14 +128,13 @@ def _import(  # noqa: PLR0917 what both kinds of import have
                 query = select(traces.c.id).where(trace_is(trace_id)).order_by(traces.c.id.desc()).limit(1)
                 trace = connection.scalar(query)
                 if trace is None:
-                    errors += [(label.line, f"the trace {trace_id} is not in the store") for label in group]
+                    errors += [LineError(label.line, f"the trace {trace_id} is not in the store") for label in group]
                     continue
                 if probability is not None:
                     _set_probability(connection, trace, probability, now)
                 _write(store, connection, group, now)
                 stored.update((trace_id, label.reviewer, label.verdict.evaluator) for label in group)
-    messages = (DataError(f"{place} {line}: {problem}") for line, problem in sorted(errors))
-    return ImportResult(len(stored), len({trace_id for trace_id, _, _ in stored}), tuple(messages))
+    return ImportResult(len(stored), len({trace_id for trace_id, _, _ in stored}), tuple(sorted(errors)))
 
 
 def _write(store: Store, connection: Connection, group: Sequence[_Label], now: float) -> None:
@@ -169,7 +168,7 @@ def _user(connection: Connection, name: str, now: float) -> int:
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
-def _labels(path: Path, errors: list[tuple[int, str]]) -> Iterator[_Label]:
+def _labels(path: Path, errors: list[LineError]) -> Iterator[_Label]:
     """The labels of a file; adds a line number and a problem to `errors` for each line that cannot be used."""
     try:
         _check_header(path)
@@ -179,15 +178,16 @@ def _labels(path: Path, errors: list[tuple[int, str]]) -> Iterator[_Label]:
                     raise fields
                 yield _label(line, fields)
             except ValueError as error:
-                errors.append((line, str(error)))
+                errors.append(LineError(line, str(error)))
             if len(errors) >= _MOST_ERRORS:
-                errors.append((line + 1, f"the import ends here, after {_MOST_ERRORS} lines that cannot be used"))
+                why = f"the import ends here, after {_MOST_ERRORS} lines that cannot be used"
+                errors.append(LineError(line + 1, why))
                 return
     except (OSError, EOFError) as error:
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _labels_of(people: Iterable[PersonLabel], words: LabelWords, errors: list[tuple[int, str]]) -> Iterator[_Label]:
+def _labels_of(people: Iterable[PersonLabel], words: LabelWords, errors: list[LineError]) -> Iterator[_Label]:
     """The labels of another tool; adds a number and a problem to `errors` for each that cannot be used."""
     for number, one in enumerate(people, start=1):
         fields = {"trace_id": one.trace_id, "evaluator": words.evaluators.get(one.name, one.name)}
@@ -195,7 +195,7 @@ def _labels_of(people: Iterable[PersonLabel], words: LabelWords, errors: list[tu
         try:
             yield _label(number, fields)
         except ValueError as error:
-            errors.append((number, f"{one.name}: {error}"))
+            errors.append(LineError(number, f"{one.name}: {error}"))
 
 
 def _word(value: str | float | bool | None, words: LabelWords) -> str:
