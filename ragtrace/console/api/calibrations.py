@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, fields
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -18,7 +19,6 @@ from ragtrace.console.chatlogs.schema import calibrations
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import calibration, queue, threshold_effects
-from ragtrace.console.review.quality_measures import QualityMeasures
 from ragtrace.console.review.rules import StoredEvaluator, load_evaluators
 
 router = APIRouter(prefix="/api", tags=["calibration"])
@@ -40,19 +40,11 @@ class Fit(Body):
     activate: bool = Field(False, description="Put it in force at once; otherwise it is only shown")
 
 
-class Fitted(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Fitted(calibration.Calibration):
     """What was fitted, with figures on logs that it had not seen."""
 
-    evaluator: str
-    version: str
-    threshold: float
-    previous: float | None
-    direction: str
-    aim: str
-    count: int
-    curve: dict[str, Any]
-    before: QualityMeasures | None
-    after: QualityMeasures
+    curve: dict[str, Any]  # type: ignore[assignment]
     number: int | None
     """Of the calibration file, where it was put in force."""
 
@@ -103,8 +95,8 @@ def fit_calibration(request: Request, user: Admin, name: Evaluator, how: Fit) ->
         (entry,) = calibration.save(file, [fitted], store=store, user=user.name)
         number = entry.number
     audit.note(request, threshold=fitted.threshold, number=number)
-    shared = {name: getattr(fitted, name) for name in Fitted.model_fields if name not in ("curve", "number")}
-    return Fitted(**shared, curve=fitted.curve.as_json(), number=number)
+    shared = {field.name: getattr(fitted, field.name) for field in fields(fitted)}
+    return Fitted(**{**shared, "curve": fitted.curve.as_json()}, number=number)
 
 
 @router.post("/calibrations/{calibration}/activate", status_code=204)

@@ -14,8 +14,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -268,14 +268,6 @@ def _save_one(connection: Connection, fit: Calibration, before: Calibrated | Non
 
 def _entry(fit: Calibration, number: int) -> Calibrated:
     measures = {name: getattr(fit, name) for name in ("aim", "count", "failed", "effective", "previous")}
-    measures |= {"after": _as_dict(fit.after), "before": None if fit.before is None else _as_dict(fit.before)}
+    measures |= {"after": asdict(fit.after), "before": None if fit.before is None else asdict(fit.before)}
     curve = fit.curve.as_json()
     return Calibrated(fit.evaluator, fit.version, number, fit.threshold, fit.direction, fit.made, curve, measures)
-
-
-def _as_dict(measures: QualityMeasures) -> Mapping[str, Any]:
-    estimates = {name: getattr(measures, name) for name in ("balanced_accuracy", "f1", "brier", "ece")}
-    return {
-        name: None if estimate is None else {"value": estimate.value, "interval": list(estimate.interval)}
-        for name, estimate in estimates.items()
-    }
