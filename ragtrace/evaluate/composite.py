@@ -9,11 +9,10 @@ from ragtrace import plugins
 from ragtrace.evaluate.arithmetic import harmonic_mean, share
 from ragtrace.evaluate.groundedness import by_model, check, not_scored
 from ragtrace.evaluate.models.answer_reader import SUPPORTED
-from ragtrace.evaluate.similarity import cosine_of, embed_groups
+from ragtrace.evaluate.similarity import cosine_of, embed_groups, prose_or_first
 from ragtrace.evaluation import NOT_APPLICABLE, evaluator, run
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.sentences import prose_or_first
 
 _H2O = "H2O Eval Studio"
 _SENTENCES = 60

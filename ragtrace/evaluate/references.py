@@ -7,11 +7,10 @@ from typing import Any
 
 from ragtrace.evaluate.arithmetic import average_precision, correctness
 from ragtrace.evaluate.groundedness import Checked, by_model, check, not_scored
-from ragtrace.evaluate.similarity import cosine_of, embed_groups
+from ragtrace.evaluate.similarity import cosine_of, embed_groups, prose_or_first
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.sentences import prose_or_first
 
 _RELEVANT = 0.5
 """Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no

@@ -15,7 +15,7 @@ from ragtrace.evaluate.models.products import product
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.sentences import Span, passages, prose, prose_or_first, split
+from ragtrace.text.sentences import Span, passages, prose, split
 from ragtrace.text.words import FUNCTION_WORDS, asks_nothing
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ _FEW_WORDS, _FEW_IN_ALL = 3, 5
 """Up to so many words that carry meaning, and so many in all, "42 days", "Yes, on a leash" or a name do not tell what
 the question was about: of the five right ones among the answers written by hand four are below 0.2. A sentence such as
 "The pump has a warranty of two years" does tell."""
+
+
+def prose_or_first(text: str, limit: int) -> list[Span]:
+    """`prose`, or the first sentence of a text that is only code, a table or a word."""
+    return prose(text, limit) or split(text, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,11 +92,6 @@ def prose(text: str, limit: int = 2_000) -> list[Span]:
     return [s for s in split(text, limit) if _says_something(text[s.start : s.end])]
 
 
-def prose_or_first(text: str, limit: int) -> list[Span]:
-    """`prose`, or the first sentence of a text that is only code, a table or a word."""
-    return prose(text, limit) or split(text, 1)
-
-
 _LIST_MARK = re.compile(r"[ \t]*(?:[-*•+\u2013]\s|\(?\d{1,3}[.)]\s|\|)")
 _CLOSED = re.compile(r"[.!?…。！？][\"'”’»)\]*_]*\s*\Z")
 _SHORT_LINE = 80

@@ -72,7 +72,7 @@ class TopicReport:
 
 
 @dataclass(slots=True)
-class Tally:
+class TopicTally:
     """The sums of one topic."""
 
     verdicts: Sums = field(default_factory=Sums)
@@ -164,7 +164,7 @@ def _check_period(since: float, until: float) -> None:
         raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
 
 
-def largest_topics(store: Store, since: float, until: float, evaluator: str, most: int) -> list[tuple[str, Tally]]:
+def largest_topics(store: Store, since: float, until: float, evaluator: str, most: int) -> list[tuple[str, TopicTally]]:
     """The names and sums of the `most` topics with the most requests in a period (Unix times), and as `other` those of
     all other questions. Empty if there is no topic."""
     names = load_names(store)
@@ -174,7 +174,7 @@ def largest_topics(store: Store, since: float, until: float, evaluator: str, mos
         rows = _rows(connection, since, until, evaluator, "")
     tallies = _tally(rows, 1)
     largest = sorted((key for key in names if key in tallies), key=lambda key: -tallies[key].requests)[:most]
-    other = Tally()
+    other = TopicTally()
     for row in rows:
         if row.topic not in largest:
             other.add(row, 1)
@@ -206,15 +206,15 @@ def _rows(connection: Connection, since: float, until: float, evaluator: str, ap
     return {row.id: row for row in connection.execute(ordered)}.values()  # of several verdicts the last one
 
 
-def _tally(rows: Iterable[Any], sign: int) -> dict[int | None, Tally]:
-    tallies: defaultdict[int | None, Tally] = defaultdict(Tally)
+def _tally(rows: Iterable[Any], sign: int) -> dict[int | None, TopicTally]:
+    tallies: defaultdict[int | None, TopicTally] = defaultdict(TopicTally)
     for row in rows:
         tallies[row.topic].add(row, sign)
     return tallies
 
 
 def _row(  # noqa: PLR0917 a row's columns
-    topic: int | None, names: Mapping[int, str], now: Tally, before: Tally | None, total: float, worst: int
+    topic: int | None, names: Mapping[int, str], now: TopicTally, before: TopicTally | None, total: float, worst: int
 ) -> TopicRow:
     failures, earlier = now.verdicts.rate(), before.verdicts.rate() if before is not None else None
     causes = sorted(((name, sums.w) for name, sums in now.causes.items()), key=lambda pair: -pair[1])
