@@ -12,7 +12,7 @@ from ragtrace.errors import SettingError
 from ragtrace_backends.annotations import OWN, Annotation, Key
 from ragtrace_backends.person_labels import PersonLabel, StoredRequest
 from ragtrace_backends.rest_client import RefusedError, RestClient, ServerError, UnavailableError, basic, find_url
-from ragtrace_backends.score_delivery import BatchOutcome
+from ragtrace_backends.score_delivery import Backend, BatchOutcome
 
 _CONFIGS = 300.0
 """Seconds for which the score configs of the project are remembered."""
@@ -34,16 +34,16 @@ def make_client(url: str) -> RestClient:
     return RestClient("Langfuse", address, {"authorization": basic(public, secret)})
 
 
-class LangfuseScores:
+class LangfuseScores(Backend):
     """Scores of traces, in batches. Each has an id that follows from its key, so a repetition changes the one that is
     there. A score whose name has a score config in the project, and that complies with it, names the config."""
 
     name = "langfuse"
     batch = 100
+    make_client = staticmethod(make_client)
 
     def __init__(self, url: str = "env") -> None:
-        """See `make_client`. Raises SettingError for an invalid URL and without keys."""
-        self._client = make_client(url)
+        super().__init__(url)
         self._takes_batches = True
         self._configs: Mapping[str, Mapping[str, Any]] = {}
         self._configs_until = 0.0
@@ -113,10 +113,6 @@ class LangfuseScores:
         except (RefusedError, KeyError, TypeError):  # scores are sent without configs; wrong keys are reported then
             self._configs = {}
         self._configs_until = time.monotonic() + _CONFIGS
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
 
 def _body(one: Annotation, config: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from ragtrace_backends.annotations import OWN, Annotation
 from ragtrace_backends.person_labels import PersonLabel, StoredRequest
 from ragtrace_backends.rest_client import BackendError, RefusedError, RestClient, ServerError, basic, find_url
-from ragtrace_backends.score_delivery import BatchOutcome
+from ragtrace_backends.score_delivery import Backend, BatchOutcome
 
 _PREFIX = "tr-"
 """Of MLflow's id of a trace that came over OTLP; the rest is OpenTelemetry's."""
@@ -34,16 +34,13 @@ def make_client(url: str) -> RestClient:
     return RestClient("MLflow", find_url("mlflow_url", url, ("MLFLOW_TRACKING_URI",)), headers)
 
 
-class MlflowAssessments:
+class MlflowAssessments(Backend):
     """Assessments of traces. Each has an id that follows from its key, so a repetition changes the one that is there.
     MLflow takes one in a request."""
 
     name = "mlflow"
     batch = 50
-
-    def __init__(self, url: str = "env") -> None:
-        """See `make_client`. Raises SettingError for an invalid URL."""
-        self._client = make_client(url)
+    make_client = staticmethod(make_client)
 
     def send(self, batch: Sequence[Annotation]) -> BatchOutcome:
         """Create or change one assessment after the other; `missing` are those whose traces MLflow does not have."""
@@ -83,10 +80,6 @@ class MlflowAssessments:
                 return False
             raise
         return True
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
 
 def _is_absent(error: RefusedError) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from ragtrace_backends.annotations import OWN, Annotation
 from ragtrace_backends.person_labels import PersonLabel, StoredRequest
 from ragtrace_backends.rest_client import RefusedError, RestClient, find_url, parse_headers
-from ragtrace_backends.score_delivery import BatchOutcome
+from ragtrace_backends.score_delivery import Backend, BatchOutcome
 
 _SPANS = 200
 """Spans in one question: their ids are in the URL."""
@@ -28,16 +28,13 @@ def make_client(url: str) -> RestClient:
     return RestClient("Phoenix", address.removesuffix("/v1/traces"), headers)
 
 
-class PhoenixAnnotations:
+class PhoenixAnnotations(Backend):
     """Annotations of spans, or of traces where the span is not known. Phoenix replaces one with the same span, name and
     identifier, so a repetition changes nothing."""
 
     name = "phoenix"
     batch = 100
-
-    def __init__(self, url: str = "env") -> None:
-        """See `make_client`. Raises SettingError for an invalid URL."""
-        self._client = make_client(url)
+    make_client = staticmethod(make_client)
 
     def send(self, batch: Sequence[Annotation]) -> BatchOutcome:
         """Send annotations; those whose spans Phoenix does not have are `missing`. It refuses the rest of their batch
@@ -63,10 +60,6 @@ class PhoenixAnnotations:
                 raise
             return absent
         return set()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
 
 
 def _body(one: Annotation, field: str) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ragtrace.base.background import Background, Bounds, after_fork
 from ragtrace.capture.child_thread import suppress_tracing
 from ragtrace.records import Evaluation
 from ragtrace_backends.annotations import Annotation, AnnotationForm, Key, from_evaluation
-from ragtrace_backends.rest_client import BackendError, RefusedError, ServerError
+from ragtrace_backends.rest_client import BackendError, RefusedError, RestClient, ServerError
 
 _log = logging.getLogger(__name__)
 _LAST = 1.0
@@ -60,21 +60,26 @@ class BatchOutcome:
     """Refused for good, with a reason in one word."""
 
 
-class Backend(Protocol):
+class Backend:
     """A tool that shows annotations beside traces."""
 
     name: str
     batch: int
     """Annotations in one call of `send` at most."""
+    make_client: Callable[[str], RestClient]
+
+    def __init__(self, url: str = "env") -> None:
+        """See `make_client` of the module. Raises SettingError for an invalid URL, and where keys are missing."""
+        self._client = self.make_client(url)
 
     def send(self, batch: Sequence[Annotation]) -> BatchOutcome:
         """Send annotations so that a repetition changes nothing. Raises the errors of `rest_client`; the whole batch
         is then sent again, or in halves, or is lost."""
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """End the requests that are under way, and close the connections."""
-        ...
+        self._client.close()
 
 
 @dataclass(frozen=True, slots=True)
