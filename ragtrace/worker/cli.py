@@ -88,7 +88,7 @@ def _worker(options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     worker = Worker(own, settings)
-    if worker.answers_senders:
+    if not own.source:
         sys.setswitchinterval(_SWITCH)
     gc.freeze()  # modules and models stay until the end: the garbage collector need not read through them every time
     worker.start()

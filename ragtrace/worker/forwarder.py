@@ -101,21 +101,26 @@ class Forwarder:
         if spans is None or len(stays) == len(part):
             return
         part = [trace for trace in part if trace.trace.request is None]
-        payloads = [_payload(trace, self._onward.redact) for trace in part]
-        pairs = [(trace, payload) for trace, payload in zip(part, payloads, strict=True) if payload is not None]
-        self._finish([trace for trace, payload in zip(part, payloads, strict=True) if payload is None], "redaction")
-        if not pairs:
+        payloads = {trace: payload for trace in part if (payload := self._payload(trace)) is not None}
+        self._finish([trace for trace in part if trace not in payloads], "redaction")
+        sent = list(payloads)
+        if not sent:
             return
-        sent = [trace for trace, _ in pairs]
-        if self._send(spans, ExportTraceServiceRequest, [payload for _, payload in pairs], sent):
+        if self._send(spans, ExportTraceServiceRequest, list(payloads.values()), sent):
             refused = spans.refused
             self._send_events(sent)
             self._finish(sent, "", refused)
-        elif len(pairs) == 1:
+        elif len(sent) == 1:
             self._finish(sent, "rejected")
         else:
             for trace in sent:
                 self._forward([trace])
+
+    def _payload(self, trace: EndedTrace) -> bytes | None:
+        """What is sent of a trace; None where it cannot be redacted."""
+        payload, sanitizer = trace.trace.payload, self._onward.redact
+        kept = payload if sanitizer is None else redacted(payload, sanitizer)
+        return None if kept is None else marked(kept, _outcome(trace).marks)
 
     def _send_events(self, traces: Sequence[EndedTrace]) -> None:
         events = [_outcome(trace).events for trace in traces if _outcome(trace).events]
@@ -178,14 +183,3 @@ class Forwarder:
 
 def _outcome(trace: EndedTrace) -> TraceOutcome:
     return trace.outcome or TraceOutcome(b"", b"")
-
-
-def _payload(trace: EndedTrace, sanitizer: Sanitizer | None) -> bytes | None:
-    """What is sent of a trace; None where it cannot be redacted."""
-    payload = trace.trace.payload
-    if sanitizer is not None:
-        redacted_payload = redacted(payload, sanitizer)
-        if redacted_payload is None:
-            return None
-        payload = redacted_payload
-    return marked(payload, _outcome(trace).marks)

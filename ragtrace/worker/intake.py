@@ -89,7 +89,8 @@ class Intake:
         except OSError as error:
             raise IntakeError(UNAVAILABLE, "buffer", str(error)) from None
         if division.invalid:
-            self.ledger.drop(division.invalid, "invalid")
+            self.ledger.open(division.invalid, 0)
+            self.ledger.settle(division.invalid, 0, "invalid")
         now = time.monotonic()
         for piece in division.pieces:
             self._add_piece(piece, name, now, recovered=False)

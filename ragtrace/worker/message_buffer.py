@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragtrace.capture.spans.pieces import SpanGroup
 from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace_brokers.message import TraceMessage, Transport, TransportError
@@ -116,10 +115,6 @@ class MessageBuffer(Buffer):
     def error(self) -> str:
         """See `Buffer`: what the broker said last, where it was an error."""
         return self._error
-
-    def append(self, pieces: Sequence[SpanGroup]) -> None:
-        """See `Buffer`. Spans come in messages alone."""
-        raise OSError("this worker takes its spans from a broker")
 
     def save(self, outcomes: Sequence[tuple[bytes, TraceOutcome]]) -> None:
         """See `Buffer`. Scores have ids of their own, so that another worker may compute them once more."""

@@ -204,11 +204,6 @@ class Worker:
         for receiver in self._receivers:
             receiver.start()
 
-    @property
-    def answers_senders(self) -> bool:
-        """Whether applications send their spans to this worker; else it fetches them from a broker alone."""
-        return bool(self._receivers)
-
     def unready_reason(self) -> str:
         """Why no requests are taken at present; an empty text if they are. An endpoint that is away is no reason while
         there is room: the spans wait."""

@@ -94,12 +94,6 @@ class SpanCounts:
                 self._now.sent += spans - refused
                 self._now.dropped.update({"rejected": refused} if refused else {})
 
-    def drop(self, spans: int, reason: str) -> None:
-        """Count spans that were received and dropped at once."""
-        with self.lock:
-            self._now.received += spans
-            self._now.dropped[reason] += spans
-
     def refuse(self, reason: str) -> bool:
         """Count a request that was not taken; True the first time for this reason."""
         with self.lock:
