@@ -1,7 +1,7 @@
 """Kafka, on `confluent-kafka`: a topic `NAME`, its dead letters `NAME.dead`, and counts of starts `NAME.GROUP.starts`.
 
 A group commits one offset for each partition, so that the offset below which all is done is what is committed. Messages
-from there on that may have been started before come first after each assignment: at most `in_flight` of them."""
+from there on that may have been started before come first after each assignment: at most `IN_FLIGHT` of them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 from ragtrace_brokers.address import TransportAddress
 from ragtrace_brokers.message import (
     HEADER_REASON,
+    IN_FLIGHT,
     KEPT_SECONDS,
     MESSAGE_BYTES,
     PublishResult,
@@ -262,11 +263,10 @@ class KafkaTransport(Transport):
             partition.committed = offset
         partition.open.add(offset)
         partition.next = offset + 1
-        key = _key(raw.key() or b"")
         # Offsets begin again in a topic that was deleted and made again; times do not.
         name = f"{raw.partition()}-{offset}-{raw.timestamp()[1]}"
-        is_redelivered = offset < partition.committed + self._options.in_flight
-        return TraceMessage(key, raw.value() or b"", _headers(raw), name, is_redelivered, (partition, offset))
+        is_redelivered = offset < partition.committed + IN_FLIGHT
+        return _message(raw, name, is_redelivered, (partition, offset))
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
         with self._lock, self._errors():
@@ -342,13 +342,9 @@ class KafkaTransport(Transport):
         with self._errors():
             if not self._has_topics:
                 self._make_topics()
-            records = self._read_all(self._dead)
-        back = {_headers(raw).get(_HEADER_PUT_BACK) for raw in records}
-        letters = [raw for raw in records if _HEADER_PUT_BACK not in _headers(raw) and str(raw.offset()) not in back]
-        return [
-            TraceMessage(_key(raw.key() or b""), raw.value() or b"", _headers(raw), str(raw.offset()))
-            for raw in letters[:count]
-        ]
+            letters = [_message(raw, str(raw.offset())) for raw in self._read_all(self._dead)]
+        back = {each.headers.get(_HEADER_PUT_BACK) for each in letters}
+        return [each for each in letters if _HEADER_PUT_BACK not in each.headers and each.id not in back][:count]
 
     def put_back(self, messages: Sequence[TraceMessage]) -> int:
         results = self.publish([republished(message) for message in messages])
@@ -380,10 +376,8 @@ _NOT_FATAL = b"not fatal"
 """The payload that takes a count of a start back."""
 
 
-def _key(raw: bytes) -> str:
-    """A key as text; a trace id in 16 bytes in hexadecimal digits."""
-    return raw.hex() if len(raw) == 16 else raw.decode("utf-8", "replace")
-
-
-def _headers(raw: Any) -> dict[str, str]:
-    return {name: (value or b"").decode("utf-8", "replace") for name, value in raw.headers() or ()}
+def _message(raw: Any, name: str, is_redelivered: bool = False, handle: Any = None) -> TraceMessage:
+    key = raw.key() or b""
+    text = key.hex() if len(key) == 16 else key.decode("utf-8", "replace")  # a trace id in 16 bytes
+    headers = {header: (value or b"").decode("utf-8", "replace") for header, value in raw.headers() or ()}
+    return TraceMessage(text, raw.value() or b"", headers, name, is_redelivered, handle)

@@ -26,6 +26,8 @@ MESSAGE_BYTES = 900_000
 """The longest payload: brokers refuse messages above about 1 MB by default."""
 DUPLICATE_SECONDS = 120
 """How long a broker that can do so recognizes a message that is published again."""
+IN_FLIGHT = 256
+"""Messages that one worker holds at most."""
 KEPT_SECONDS = 24 * 3600
 """How long a broker keeps messages, dead letters and counts of starts."""
 
@@ -72,8 +74,6 @@ class TransportOptions:
     """Workers of one group share the messages; each group gets all of them."""
     visibility_seconds: float = 30.0
     """A message that was neither acknowledged nor extended for so long goes to another worker."""
-    in_flight: int = 256
-    """Messages that one worker holds at most."""
 
 
 class Publisher(Protocol):

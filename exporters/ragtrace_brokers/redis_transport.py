@@ -61,7 +61,6 @@ return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
 """
 """Removes a consumer that holds nothing: what one held that is removed would never come again."""
 _KEY, _PAYLOAD = b"key", b"payload"
-_PART = 1_000
 Result = TypeVar("Result")
 
 
@@ -150,8 +149,9 @@ class RedisTransport(Transport):
         self._leave_script(keys=[self._address.stream], args=[self._options.group, consumer])
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
-        for part in _parts(messages):
-            self._do(lambda part=part: self._client.xack(self._address.stream, self._options.group, *part))  # type: ignore[misc]
+        if messages:
+            ids = [each.id for each in messages]
+            self._do(lambda: self._client.xack(self._address.stream, self._options.group, *ids))
 
     def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
         self._set_idle(messages, max(0.0, self._options.visibility_seconds - seconds))
@@ -162,13 +162,9 @@ class RedisTransport(Transport):
 
     def _set_idle(self, messages: Sequence[TraceMessage], seconds: float) -> None:
         """Let these messages be held by this worker for so long already."""
-        stream, group, idle = self._address.stream, self._options.group, int(1_000 * seconds)
-        for part in _parts(messages):
-            self._do(
-                lambda part=part: self._client.xclaim(  # type: ignore[misc]
-                    stream, group, self._consumer, min_idle_time=0, message_ids=part, idle=idle, justid=True
-                )
-            )
+        stream, group, ids = self._address.stream, self._options.group, [each.id for each in messages]
+        options: Any = {"min_idle_time": 0, "idle": int(1_000 * seconds), "justid": True}
+        self._do(lambda: self._client.xclaim(stream, group, self._consumer, message_ids=ids, **options))
 
     # --- counts of starts ------------------------------------------------------------------------
 
@@ -248,8 +244,3 @@ def _result(answer: Any) -> PublishResult:
     if isinstance(answer, Exception):
         return "unreachable"
     return "full" if answer == b"full" else ""
-
-
-def _parts(messages: Sequence[TraceMessage]) -> list[list[str]]:
-    names = [each.id for each in messages]
-    return [names[start : start + _PART] for start in range(0, len(names), _PART)]

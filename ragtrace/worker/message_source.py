@@ -21,11 +21,11 @@ from ragtrace_brokers.message import (
     HEADER_CONTENT,
     HEADER_PROBABILITY,
     HEADER_SCHEMA,
+    IN_FLIGHT,
     SCHEMA,
     TraceMessage,
     Transport,
     TransportError,
-    TransportOptions,
     UnreadableMessageError,
 )
 from ragtrace_brokers.seal import TransportKeys, payload_of
@@ -99,7 +99,7 @@ class MessageSource:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _fetch(self) -> None:
-        room = TransportOptions().in_flight - self._buffer.counts.in_flight
+        room = IN_FLIGHT - self._buffer.counts.in_flight
         if self._ledger.bytes >= self._settings.bytes:
             room = 0
         messages = self._transport.fetch(max(0, room), _FETCH_SECONDS)
