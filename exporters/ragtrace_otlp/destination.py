@@ -89,10 +89,10 @@ class Destination:
         self._exporter.stop()
 
 
-def make_destination(signal: environment.Signal, target: environment.OtlpTarget) -> Destination | None:
-    """The destination of the target, or else of OpenTelemetry's environment variables; None where neither names one.
+def make_destination(signal: environment.Signal, endpoint: str) -> Destination | None:
+    """The destination at the endpoint, or else of OpenTelemetry's environment variables; None where neither names one.
 
     Raises MissingExtraError and SettingError as `environment.make_exporters` does.
     """
-    exporters = environment.make_exporters(signal, target)
+    exporters = environment.make_exporters(signal, endpoint)
     return Destination(exporters[0], signal) if exporters else None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -34,14 +33,6 @@ _SAMPLERS = frozenset(
     f"{parent}{name}" for parent in ("", "parentbased_") for name in ("always_on", "always_off", "traceidratio")
 )
 """Samplers that `TracerProvider` itself takes from the environment."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtlpTarget:
-    """Where the application's code sends spans and events. What is empty is read from the environment."""
-
-    endpoint: str = ""
-    headers: Mapping[str, str] | None = None
 
 
 def names_of(resource: Any) -> tuple[str, str]:
@@ -77,21 +68,21 @@ def make_id_generator() -> Any:
     return _component("OTEL_PYTHON_ID_GENERATOR", "opentelemetry_id_generator", name) if name else None
 
 
-def make_exporters(signal: Signal, target: OtlpTarget) -> list[Any]:
-    """The exporters of a signal: one to the target's endpoint, or those that the environment names.
+def make_exporters(signal: Signal, endpoint: str = "") -> list[Any]:
+    """The exporters of a signal: one to the endpoint, or without one those that the environment names.
 
-    Raises MissingExtraError where the package of the target's own exporter is not installed.
+    Raises MissingExtraError where the package of the endpoint's exporter is not installed.
     """
     exporters: list[Any] = []
     if is_disabled():
         return exporters
-    for name in ["otlp"] if target.endpoint else _exporter_names(signal):
+    for name in ["otlp"] if endpoint else _exporter_names(signal):
         try:
             exporters.append(
-                _otlp(signal, target) if name == "otlp" else _load(f"opentelemetry_{signal}_exporter", name)()
+                _otlp(signal, endpoint) if name == "otlp" else _load(f"opentelemetry_{signal}_exporter", name)()
             )
         except Exception as error:
-            if target.endpoint and isinstance(error, MissingExtraError):
+            if endpoint and isinstance(error, MissingExtraError):
                 raise
             _log.warning(
                 "ragtrace: %s are not exported by %r, which OpenTelemetry's environment variables ask for: %s; correct "
@@ -128,17 +119,16 @@ def is_off(signal: Signal) -> bool:
     return _value(f"OTEL_{signal.upper()}_EXPORTER").lower() == "none"
 
 
-def _otlp(signal: Signal, target: OtlpTarget) -> Any:
-    endpoint = target.endpoint or _of_otlp("ENDPOINT", signal)
+def _otlp(signal: Signal, own_endpoint: str) -> Any:
+    """The exporter to an endpoint of the application's code, or without one to that of the environment."""
+    endpoint = own_endpoint or _of_otlp("ENDPOINT", signal)
     protocol = _protocol(signal, endpoint)
     options: dict[str, Any] = {}
     if endpoint and protocol != "grpc" and "://" not in endpoint:
         raise ValueError(f"the endpoint {endpoint!r} does not begin with http:// or https://")
-    if target.headers:
-        options["headers"] = {name.lower(): value for name, value in target.headers.items()}  # gRPC takes no other
-    if target.endpoint and protocol == "grpc":
+    if own_endpoint and protocol == "grpc":
         options |= {"endpoint": endpoint, "insecure": _is_insecure(endpoint, signal)}
-    elif target.endpoint:
+    elif own_endpoint:
         base = endpoint.rstrip("/").removesuffix("/v1/traces")
         options["endpoint"] = f"{base}/v1/{signal}"
     try:

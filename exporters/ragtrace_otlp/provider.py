@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -172,8 +172,7 @@ def set_up(
     *,
     app: str = "",
     env: str = "",
-    endpoint: str | None = None,
-    headers: Mapping[str, str] | None = None,
+    endpoint: str = "",
     spans_file: str | None = None,
     hold: HoldLimits | None = None,
     form: ScoreFormat | None = None,
@@ -197,27 +196,23 @@ def set_up(
     )
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late, others=redact_others)
-    target = environment.OtlpTarget(endpoint or "", headers)
     quiet(NOISY)
-    onward = _export_spans(telemetry, target, spans_file, publisher)
+    onward = _export_spans(telemetry, endpoint, spans_file, publisher)
     if onward is not None:
         telemetry.hold = telemetry.hold_around(onward, hold, form)
         tracer_provider.add_span_processor(telemetry.hold)
         telemetry.sinks += (telemetry.hold,)
-    _export_events(telemetry, target, resource, form)
+    _export_events(telemetry, endpoint, resource, form)
     if not hasattr(otel.get_tracer_provider(), "add_span_processor"):
         otel.set_tracer_provider(tracer_provider)
     return telemetry
 
 
 def _export_spans(
-    telemetry: Telemetry,
-    target: environment.OtlpTarget,
-    spans_file: str | None,
-    publisher: Callable[[], SpanExporter] | None,
+    telemetry: Telemetry, endpoint: str, spans_file: str | None, publisher: Callable[[], SpanExporter] | None
 ) -> SpanProcessor | None:
-    """What sends spans to the target, the broker, the file, or several of them; None without any."""
-    exporters = environment.make_exporters("traces", target)
+    """What sends spans to the endpoint, the broker, the file, or several of them; None without any."""
+    exporters = environment.make_exporters("traces", endpoint)
     if publisher is not None:
         exporters.append(publisher())
     file = JsonLinesSpanExporter(spans_file) if spans_file else None
@@ -238,11 +233,9 @@ def _export_spans(
     return ProcessorGroup((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
 
 
-def _export_events(
-    telemetry: Telemetry, target: environment.OtlpTarget, resource: Resource, form: ScoreFormat | None
-) -> None:
-    """Send events to the target."""
-    exporters = [] if environment.is_off("logs") else environment.make_exporters("logs", target)
+def _export_events(telemetry: Telemetry, endpoint: str, resource: Resource, form: ScoreFormat | None) -> None:
+    """Send events to the endpoint, or without one to those that the environment names."""
+    exporters = [] if environment.is_off("logs") else environment.make_exporters("logs", endpoint)
     if not exporters:
         return
     failure = LogRecordExportResult.FAILURE
@@ -294,7 +287,7 @@ def _join_events(telemetry: Telemetry, logger_provider: Any, form: ScoreFormat |
     resource = getattr(telemetry.tracer_provider, "resource", None)
     if not hasattr(logger_provider, "add_log_record_processor") and environment.asks_for_logs() and resource:
         quiet(NOISY)
-        _export_events(telemetry, environment.OtlpTarget(), resource, form)
+        _export_events(telemetry, "", resource, form)
     if telemetry.event_exporter is None:
         telemetry.logger_provider = logger_provider
         telemetry.sinks += (EventSink(logger_provider, form),)

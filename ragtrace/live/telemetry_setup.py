@@ -69,7 +69,7 @@ def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: Trac
     return set_up(
         app=settings.app,
         env=settings.env,
-        endpoint=settings.otlp_endpoint or None,
+        endpoint=settings.otlp_endpoint,
         spans_file=settings.spans_file or None,
         publisher=_publisher(settings),
         **options,

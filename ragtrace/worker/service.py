@@ -34,7 +34,7 @@ from ragtrace_brokers.broker_adapters import open_publisher, open_transport
 from ragtrace_brokers.message import TransportOptions
 from ragtrace_brokers.seal import keys_to_publish, keys_to_read
 from ragtrace_otlp.destination import Destination, make_destination
-from ragtrace_otlp.environment import OtlpTarget, is_off
+from ragtrace_otlp.environment import is_off
 from ragtrace_otlp.scores import ScoreFormat
 
 _log = logging.getLogger("ragtrace.worker")
@@ -126,14 +126,13 @@ class Worker:
 
     def _connect(self, settings: Settings, capture: ContentPolicy) -> tuple[WorkerTelemetry, Settings]:
         """What brings the evaluations to the spans."""
-        target = OtlpTarget(settings.otlp_endpoint)
         form = ScoreFormat(settings.openinference, settings.explanations, capture.sanitizer)
         is_relay = bool(settings.transport)
-        receives = make_destination("traces", target) if self.options.spans and not is_relay else None
+        receives = make_destination("traces", settings.otlp_endpoint) if self.options.spans and not is_relay else None
         spans: Destination | None = _publisher(settings) if is_relay else receives
         onward = Onward(
             spans,
-            None if is_relay or is_off("logs") else make_destination("logs", target),
+            None if is_relay or is_off("logs") else make_destination("logs", settings.otlp_endpoint),
             self._outbox,
             form,
             capture.sanitizer if settings.redact_others else None,
