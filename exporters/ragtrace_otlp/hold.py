@@ -13,12 +13,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, SynchronousMultiSpanProcessor
 
 from ragtrace import semconv
 from ragtrace.base.background import Background, after_fork
+from ragtrace.base.lazy import Latest
 from ragtrace.capture.span_writer import attributes_for, attributes_of
 from ragtrace.errors import log_failure
 from ragtrace.records import Evaluation
@@ -64,13 +65,6 @@ class _Parked:
     """Attributes that the span leaves with in any case; None where nobody has decided yet whether it is a request."""
 
 
-class _Decision(NamedTuple):
-    """Whether a span waits for scores, and the attributes that it leaves with in any case."""
-
-    is_sampled: bool
-    more: dict[str, Any]
-
-
 class ProcessorGroup(SynchronousMultiSpanProcessor):
     """Several processors as one."""
 
@@ -110,9 +104,11 @@ class HoldProcessor(ProcessorGroup):
         # Reentrant, unlike the SDK's: a finalizer may end a span while its thread has the lock.
         self._lock = threading.RLock()  # type: ignore[assignment]
         self._spans: OrderedDict[_Key, _Parked] = OrderedDict()
-        self._early: OrderedDict[_Key, Evaluation] = OrderedDict()
-        self._recent: OrderedDict[_Key, None] = OrderedDict()
-        self._expected: OrderedDict[_Key, _Decision | None] = OrderedDict()
+        self._early: Latest[_Key, Evaluation] = Latest(self._limits.spans)
+        self._recent: Latest[_Key, None] = Latest(_REMEMBERED)
+        """Spans that have left: what comes for them is late."""
+        self._expected: Latest[_Key, dict[str, Any] | None] = Latest(self._limits.spans)
+        """By key: what `decide` has said of spans that have not ended; None where it has not."""
         self._bytes = 0
         self._loaded_at = math.inf if self._must_load else 0.0
         self._parked = self._released = self._expired = self._late = 0
@@ -135,15 +131,16 @@ class HoldProcessor(ProcessorGroup):
         """Park a span that waits for its scores; pass any other on."""
         context = span.context
         key = (context.trace_id, context.span_id) if context is not None else (0, 0)
-        is_expected, decision = self._expectation(key) if self._expected else (False, None)
+        is_expected, more = self._expectation(key) if self._expected else (False, None)
         is_sampled = attributes_of(span).get(semconv.SAMPLED) is True
         if not (is_sampled or is_expected) or context is None or self._closed:
             super().on_end(span)
             return
-        if decision is not None and not decision.is_sampled:
-            self._leave(span, decision.more)
+        if more is None:
+            more = {} if is_sampled else None
+        elif not more.get(semconv.SAMPLED):
+            self._leave(span, more)
             return
-        more = decision.more if decision is not None else {} if is_sampled else None
         surplus: list[_Parked] = []
         early = None
         with self._lock:
@@ -153,7 +150,7 @@ class HoldProcessor(ProcessorGroup):
                 early = self._early.pop(key, None)
                 if early is not None:
                     self._released += 1
-                    self._remember(key)
+                    self._recent[key] = None
                 else:
                     self._spans[key] = _Parked(span, 0, time.monotonic(), more)
                     surplus = self._over_limits()
@@ -184,32 +181,27 @@ class HoldProcessor(ProcessorGroup):
     def expect(self, key: tuple[int, int]) -> None:
         """Park the span with these ids (trace, span), which is about to end: somebody decides later."""
         with self._lock:
-            self._expect(key, self._expected.get(key))
+            self._expected.setdefault(key, None)
 
-    def _expect(self, key: _Key, decision: _Decision | None) -> None:
-        self._expected[key] = decision
-        if len(self._expected) > self._limits.spans:
-            self._expected.popitem(last=False)
-
-    def _expectation(self, key: _Key) -> tuple[bool, _Decision | None]:
+    def _expectation(self, key: _Key) -> tuple[bool, dict[str, Any] | None]:
         with self._lock:
             return key in self._expected, self._expected.pop(key, None)
 
-    def decide(self, key: tuple[int, int], is_sampled: bool, more: dict[str, Any]) -> None:
-        """Say of a parked span whether it waits for scores, and which attributes it leaves with in any case."""
+    def decide(self, key: tuple[int, int], more: dict[str, Any]) -> None:
+        """Say with which attributes a parked span leaves in any case. It waits for scores if it is `SAMPLED`."""
         with self._lock:
             entry = self._spans.get(key)
             if entry is None:  # the thread that decides was faster than the one that ends the span
                 if key not in self._recent:
-                    self._expect(key, _Decision(is_sampled, more))
+                    self._expected[key] = more
                 return
-            if is_sampled:
+            if more.get(semconv.SAMPLED):
                 self._spans[key] = replace(entry, more=more)
                 return
             del self._spans[key]
             self._bytes -= entry.size
             self._released += 1
-            self._remember(key)
+            self._recent[key] = None
         self._leave(entry.span, more)
 
     # --- sink ------------------------------------------------------------------------------------
@@ -227,14 +219,12 @@ class HoldProcessor(ProcessorGroup):
             if entry is not None:
                 self._bytes -= entry.size
                 self._released += 1
-                self._remember(key)
+                self._recent[key] = None
             elif late:
                 self._late += 1
             else:
                 # It may wait for a span that never comes: the application's own sampler has left the request out.
                 self._early[key] = without_content(evaluation)
-                if len(self._early) > self._limits.spans:
-                    self._early.popitem(last=False)
         if entry is not None:
             self._leave(entry.span, {**(entry.more or {}), **score_attributes(evaluation, self._form)})
         elif late and self._late_sink is not None:
@@ -274,14 +264,8 @@ class HoldProcessor(ProcessorGroup):
         key, entry = self._spans.popitem(last=False)
         self._bytes -= entry.size
         self._expired += 1
-        self._remember(key)
-        return entry
-
-    def _remember(self, key: _Key) -> None:
-        """The span leaves: what comes for it from now on is late."""
         self._recent[key] = None
-        if len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
+        return entry
 
     def _drain(self, status: str = "pending_timeout") -> None:
         with self._lock:

@@ -89,18 +89,18 @@ class SpanSource(SpanProcessor):
         """Sample a request, tell the hold, and have it evaluated."""
         consumer = self._consumer or current_consumer()
         if trace is None or consumer is None:
-            self._decide(key, False, {})
+            self._decide(key, {})
             return
         decision = consumer.sample(trace)
         marks: dict[str, Any] = {semconv.SAMPLED: decision.keep, semconv.PROBABILITY: decision.probability}
         if not decision.keep:
             marks[semconv.STATUS] = "sampled_out"
-        self._decide(key, decision.keep, marks)
+        self._decide(key, marks)
         consumer.submit(trace, decision)
 
-    def _decide(self, key: SpanKey, is_sampled: bool, marks: dict[str, Any]) -> None:
+    def _decide(self, key: SpanKey, marks: dict[str, Any]) -> None:
         if self.hold is not None:
-            self.hold.decide(key, is_sampled, marks)
+            self.hold.decide(key, marks)
 
     def stats(self) -> CollectorStats:
         """Count what was handed on, kept and lost."""

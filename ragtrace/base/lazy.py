@@ -12,6 +12,20 @@ from typing import Generic, TypeVar
 from ragtrace.base.background import after_fork
 
 T = TypeVar("T")
+K = TypeVar("K")
+
+
+class Latest(OrderedDict[K, T]):
+    """A dictionary of the latest entries: one too many takes the place of the oldest."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: T) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 class Lazy(Generic[T]):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace import semconv
+from ragtrace.base.lazy import Latest
 from ragtrace.capture.spans.assembly import RequestSpans, requests_in, trace_from
 from ragtrace.capture.spans.conversion import record_from
 from ragtrace.capture.spans.duplicates import Duplicates
@@ -53,7 +54,7 @@ class Assembler:
         self._is_relay = is_relay
         self._settings, self._traces, self._ledger = settings, traces, ledger
         self._sanitizer, self._pass_on = sanitizer, pass_on
-        self._duplicates: OrderedDict[str, Duplicates] = OrderedDict()
+        self._duplicates: Latest[str, Duplicates] = Latest(_SERVICES)
         self._lock = threading.Lock()
         self._waiting: dict[tuple[int, int], deque[EndedTrace]] = {}
         """By the ids of the request's root. Two messages may hold the same request in other bytes."""
@@ -150,10 +151,7 @@ class Assembler:
         return requests_in(records, memory, with_own=bool(self._settings.source)), unread
 
     def _memory_of(self, service: str) -> Duplicates:
-        memory = self._duplicates.pop(service, None) or Duplicates()
-        self._duplicates[service] = memory
-        if len(self._duplicates) > _SERVICES:
-            self._duplicates.popitem(last=False)
+        memory = self._duplicates[service] = self._duplicates.pop(service, Duplicates())
         return memory
 
     def _sample(self, ended: EndedTrace, request: RequestSpans) -> _Sampled | None:

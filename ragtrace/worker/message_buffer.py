@@ -6,11 +6,11 @@ import itertools
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ragtrace.base.lazy import Latest
 from ragtrace.worker.buffer import Buffer, TraceOutcome
 from ragtrace.worker.span_counts import MessageCounts
 from ragtrace_brokers.message import TraceMessage, Transport, TransportError
@@ -50,7 +50,7 @@ class MessageBuffer(Buffer):
         self._undelivered: dict[bytes, list[HeldMessage]] = {}
         self._entries: dict[str, HeldMessage] = {}
         self._digests: dict[str, HeldMessage] = {}
-        self._done: OrderedDict[str, None] = OrderedDict()
+        self._done: Latest[str, None] = Latest(_REMEMBERED)
         self._ended: list[HeldMessage] = []
         self._closed = False
         self._error = ""
@@ -228,8 +228,6 @@ class MessageBuffer(Buffer):
         elif not entry.reason:
             self._counts.acknowledged += count
             self._done[entry.digest] = None
-            if len(self._done) > _REMEMBERED:
-                self._done.popitem(last=False)
 
     def close(self) -> None:
         """Settle what has ended, and leave the rest to other workers."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ragtrace.base.lazy import Latest
 from ragtrace.capture.spans.pieces import SpanGroup, without_spans
 from ragtrace.records import Trace
 from ragtrace.worker.worker_settings import MOST_TRACES, WorkerSettings
@@ -93,7 +94,7 @@ class OpenTraces:
         self._due: list[tuple[float, int, bytes]] = []
         """When a trace may end, its number in the order of arrival, and its id."""
         self._count = 0
-        self._ended: OrderedDict[bytes, set[bytes]] = OrderedDict()
+        self._ended: Latest[bytes, set[bytes]] = Latest(_REMEMBERED)
         self._surplus: list[OpenTrace] = []
         self.bytes_by_sender: Counter[str] = Counter()
 
@@ -138,7 +139,7 @@ class OpenTraces:
         heapq.heappush(self._due, (now + self._longest, trace.number, trace_id))
         if len(self._traces) > MOST_TRACES:
             _, oldest = self._traces.popitem(last=False)
-            self._surplus.append(self._remember(oldest))
+            self._surplus.append(self._end(oldest))
         return trace
 
     def _due_time(self, trace: OpenTrace) -> float:
@@ -180,18 +181,13 @@ class OpenTraces:
 
     def _end(self, trace: OpenTrace) -> OpenTrace:
         self._traces.pop(trace.id, None)
-        return self._remember(trace)
-
-    def _remember(self, trace: OpenTrace) -> OpenTrace:
         self._ended[trace.id] = trace.span_ids
-        if len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)
         return trace
 
     def note_ended(self, trace_ids: list[bytes]) -> None:
         """Remember traces that an earlier process ended."""
         with self.lock:
-            for trace_id in trace_ids[-_REMEMBERED:]:
+            for trace_id in trace_ids:
                 self._ended[trace_id] = set()
 
     def release(self, sender: str, size: int) -> None:

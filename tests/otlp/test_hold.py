@@ -102,11 +102,11 @@ def test_a_decision_and_an_evaluation_may_come_first(is_sampled: bool | None) ->
     """The thread that reads other libraries' spans may be faster than the one that ends the span."""
     bench = Bench()
     span = bench.tracer.start_span("rag", attributes={semconv.SAMPLED: True} if is_sampled is None else {})
-    context = span.get_span_context()
+    ids = span.get_span_context()
     if is_sampled is None:
         bench.hold(evaluation_of(span))
     else:
-        bench.hold.decide((context.trace_id, context.span_id), is_sampled, {semconv.STATUS: "sampled_out"})
+        bench.hold.decide((ids.trace_id, ids.span_id), {semconv.SAMPLED: is_sampled, semconv.STATUS: "sampled_out"})
     span.end()
     bench.hold(evaluation_of(span))
     assert bench.statuses() == {"rag": "sampled_out" if is_sampled is False else "scored"}
