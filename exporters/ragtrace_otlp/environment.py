@@ -55,17 +55,14 @@ def make_resource(app: str, env: str) -> Resource:
 
 def make_sampler() -> Any:
     """The sampler of OTEL_TRACES_SAMPLER if a package provides it; None lets the provider read the variable."""
-    name = _value("OTEL_TRACES_SAMPLER")
-    if not name or name.lower() in _SAMPLERS:
+    if _value("OTEL_TRACES_SAMPLER").lower() in _SAMPLERS:
         return None
-    argument = os.environ.get("OTEL_TRACES_SAMPLER_ARG")
-    return _component("OTEL_TRACES_SAMPLER", "opentelemetry_traces_sampler", name, argument)
+    return _component("OTEL_TRACES_SAMPLER", "opentelemetry_traces_sampler", os.environ.get("OTEL_TRACES_SAMPLER_ARG"))
 
 
 def make_id_generator() -> Any:
     """The generator of OTEL_PYTHON_ID_GENERATOR; None lets the provider make its own."""
-    name = _value("OTEL_PYTHON_ID_GENERATOR")
-    return _component("OTEL_PYTHON_ID_GENERATOR", "opentelemetry_id_generator", name) if name else None
+    return _component("OTEL_PYTHON_ID_GENERATOR", "opentelemetry_id_generator")
 
 
 def make_exporters(signal: Signal, endpoint: str = "") -> list[Any]:
@@ -73,9 +70,9 @@ def make_exporters(signal: Signal, endpoint: str = "") -> list[Any]:
 
     Raises MissingExtraError where the package of the endpoint's exporter is not installed.
     """
-    exporters: list[Any] = []
-    if is_disabled():
-        return exporters
+    if _value("OTEL_SDK_DISABLED").lower() == "true":  # the SDK's providers record nothing
+        return []
+    exporters = []
     for name in ["otlp"] if endpoint else _exporter_names(signal):
         try:
             exporters.append(
@@ -107,11 +104,6 @@ def _exporter_names(signal: Signal) -> list[str]:
 def asks_for_logs() -> bool:
     """Whether a variable for logs asks for them; the endpoint for all signals does not."""
     return not is_off("logs") and bool(_value("OTEL_LOGS_EXPORTER") or _value("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"))
-
-
-def is_disabled() -> bool:
-    """Whether OTEL_SDK_DISABLED is true: then the SDK's providers record nothing."""
-    return _value("OTEL_SDK_DISABLED").lower() == "true"
 
 
 def is_off(signal: Signal) -> bool:
@@ -190,10 +182,12 @@ def _load(group: str, name: str) -> Any:
     return points[0].load()
 
 
-def _component(variable: str, group: str, name: str, *arguments: Any) -> Any:
-    """What a package provides under this name; None, and a warning, where that fails."""
+def _component(variable: str, group: str, *arguments: Any) -> Any:
+    """What a package provides under the name in the variable; None where it is unset and, with a warning, where that
+    fails."""
+    name = _value(variable)
     try:
-        return _load(group, name)(*arguments)
+        return _load(group, name)(*arguments) if name else None
     except Exception as error:  # noqa: BLE001 as the SDK: a warning and the default
         _log.warning("ragtrace: %s is %r, which cannot be used: %s; the default is used instead", variable, name, error)
         return None
