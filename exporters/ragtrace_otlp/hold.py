@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, SynchronousMultiSpanProcessor
@@ -56,7 +56,7 @@ class HoldStats:
     held_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Parked:
     span: ReadableSpan
     size: int
@@ -92,7 +92,7 @@ class HoldProcessor(ProcessorGroup):
         super().__init__((inner,))
         self._limits = limits or HoldLimits()
         self._form = form or ScoreFormat()
-        self._late_sink = late
+        self._late_sink = late or (lambda _evaluation: None)
         self._must_load = False
         self._closed = False
         self._worker = Background("ragtrace-hold", self._work)
@@ -141,7 +141,6 @@ class HoldProcessor(ProcessorGroup):
         elif not more.get(semconv.SAMPLED):
             self._leave(span, more)
             return
-        surplus: list[_Parked] = []
         early = None
         with self._lock:
             closed = self._closed  # once more under the lock: a shutdown in between would leave the span behind
@@ -153,27 +152,25 @@ class HoldProcessor(ProcessorGroup):
                     self._recent[key] = None
                 else:
                     self._spans[key] = _Parked(span, 0, time.monotonic(), more)
-                    surplus = self._over_limits()
         if closed:
             super().on_end(span)
         elif early is not None:
             self._leave(span, score_attributes(early, self._form))
         else:
             self._worker.put(key)  # not under the lock: it may start a thread
-        for each in surplus:
-            self._leave_unscored(each)
+            self._let_go(self._limits.spans)
 
     def shutdown(self) -> None:
         """Let everything go, then shut the real processor down."""
         with self._lock:
             self._closed = True
-        self._drain("dropped")  # no scores come any more
+        self._let_go(0, "dropped")  # no scores come any more
         self._worker.close(0)
         super().shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Let everything go, then flush the real processor."""
-        self._drain()
+        self._let_go(0)
         return super().force_flush(timeout_millis)
 
     # --- spans of other libraries ----------------------------------------------------------------
@@ -196,7 +193,7 @@ class HoldProcessor(ProcessorGroup):
                     self._expected[key] = more
                 return
             if more.get(semconv.SAMPLED):
-                self._spans[key] = replace(entry, more=more)
+                entry.more = more
                 return
             del self._spans[key]
             self._bytes -= entry.size
@@ -210,8 +207,7 @@ class HoldProcessor(ProcessorGroup):
         """Let the evaluated request's root span go with its scores."""
         key = (evaluation.trace.trace_id, evaluation.trace.span_id)
         if evaluation.is_late:  # the span has left, or waits for an evaluation of its own
-            if self._late_sink is not None:
-                self._late_sink(evaluation)
+            self._late_sink(evaluation)
             return
         with self._lock:
             entry = self._spans.pop(key, None)
@@ -227,7 +223,7 @@ class HoldProcessor(ProcessorGroup):
                 self._early[key] = without_content(evaluation)
         if entry is not None:
             self._leave(entry.span, {**(entry.more or {}), **score_attributes(evaluation, self._form)})
-        elif late and self._late_sink is not None:
+        elif late:
             self._late_sink(evaluation)
 
     def stats(self) -> HoldStats:
@@ -251,14 +247,16 @@ class HoldProcessor(ProcessorGroup):
 
     def _leave_unscored(self, entry: _Parked, status: str = "pending_timeout") -> None:
         """Export a span whose scores are not there, and say so where it waited for some."""
-        undecided = entry.more is None
-        self._leave(entry.span, {} if undecided else {**(entry.more or {}), semconv.STATUS: status})
+        self._leave(entry.span, {} if entry.more is None else {**entry.more, semconv.STATUS: status})
 
-    def _over_limits(self) -> list[_Parked]:
+    def _let_go(self, spans: int, status: str = "pending_timeout") -> None:
+        """Export the oldest ones until so many are left, and not too many bytes."""
         surplus = []
-        while len(self._spans) > self._limits.spans or (self._bytes > self._limits.bytes and self._spans):
-            surplus.append(self._pop_oldest())
-        return surplus
+        with self._lock:
+            while len(self._spans) > spans or (self._bytes > self._limits.bytes and self._spans):
+                surplus.append(self._pop_oldest())
+        for entry in surplus:
+            self._leave_unscored(entry, status)
 
     def _pop_oldest(self) -> _Parked:
         key, entry = self._spans.popitem(last=False)
@@ -266,12 +264,6 @@ class HoldProcessor(ProcessorGroup):
         self._expired += 1
         self._recent[key] = None
         return entry
-
-    def _drain(self, status: str = "pending_timeout") -> None:
-        with self._lock:
-            left = [self._pop_oldest() for _ in range(len(self._spans))]
-        for entry in left:
-            self._leave_unscored(entry, status)
 
     def _work(self, parked: list[_Key]) -> float | None:
         """Measure the spans that were parked, which makes their deferred attributes, and let go what is too much."""
@@ -282,12 +274,10 @@ class HoldProcessor(ProcessorGroup):
                 continue
             size = _size_of(entry.span)
             with self._lock:
-                if (entry := self._spans.get(key)) is not None:
-                    self._spans[key] = replace(entry, size=size)
+                if key in self._spans:  # it has not left meanwhile
+                    entry.size = size
                     self._bytes += size
-                surplus = self._over_limits()
-            for each in surplus:
-                self._leave_unscored(each)
+            self._let_go(self._limits.spans)
         return self._expire()
 
     def _expire(self) -> float | None:

@@ -297,7 +297,7 @@ def test_a_shutdown_while_a_root_ends_leaves_no_span_behind(monkeypatch: pytest.
     def in_between(span: Any) -> Any:
         if span.name == "root":
             bench.hold._closed = True
-            bench.hold._drain()
+            bench.hold._let_go(0)
         return attributes_of(span)
 
     monkeypatch.setattr(ragtrace_otlp.hold, "attributes_of", in_between)
