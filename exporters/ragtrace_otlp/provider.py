@@ -81,7 +81,7 @@ class Telemetry:
     span_exporter: CountingExporter[Any] | None = None
     file_exporter: CountingExporter[Any] | None = None
     event_exporter: CountingExporter[Any] | None = None
-    processor: PacedSpanProcessor | None = None
+    processors: tuple[PacedSpanProcessor, ...] = ()
     event_processor: PacedLogRecordProcessor | None = None
     own: bool = False
     """Whether the tracer provider is ragtrace's. The logger provider is where there is an `event_exporter`."""
@@ -130,7 +130,7 @@ class Telemetry:
             _within(_STOP_SECONDS, self.tracer_provider.shutdown)
         if self.event_exporter is not None:
             _within(_STOP_SECONDS, self.logger_provider.shutdown)
-        for processor in (self.processor, self.event_processor):
+        for processor in (*self.processors, self.event_processor):
             if processor is not None:
                 processor.abandon()
 
@@ -149,7 +149,7 @@ class Telemetry:
         return TelemetryStats(
             self.span_exporter.stats() if self.span_exporter else None,
             self.event_exporter.stats() if self.event_exporter else None,
-            self.processor.dropped if self.processor else 0,
+            sum(processor.dropped for processor in self.processors),
             self.event_processor.dropped if self.event_processor else 0,
             self.hold.stats() if self.hold else None,
             self.file_exporter.stats() if self.file_exporter else None,
@@ -225,12 +225,13 @@ def _export_spans(
     cut = partial(cut_copy, limits=limits) if is_limited else None
     telemetry.span_exporter = CountingExporter(environment.as_one(exporters), "spans", SpanExportResult.FAILURE)
     telemetry.span_exporter.prepare = cut
-    telemetry.processor = PacedSpanProcessor(telemetry.span_exporter)
+    telemetry.processors = (PacedSpanProcessor(telemetry.span_exporter),)
     if file is None:
-        return telemetry.processor
+        return telemetry.processors[0]
     telemetry.file_exporter = CountingExporter(file, f"spans for {spans_file}", SpanExportResult.FAILURE)
     telemetry.file_exporter.prepare = cut
-    return ProcessorGroup((telemetry.processor, PacedSpanProcessor(telemetry.file_exporter)))
+    telemetry.processors += (PacedSpanProcessor(telemetry.file_exporter),)
+    return ProcessorGroup(telemetry.processors)
 
 
 def _export_events(telemetry: Telemetry, endpoint: str, resource: Resource, form: ScoreFormat | None) -> None:

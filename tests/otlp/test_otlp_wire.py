@@ -27,6 +27,7 @@ from ragtrace import semconv
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Evidence, Score, Trace
 from ragtrace_otlp import set_up
+from ragtrace_otlp.jsonl import JsonLinesSpanExporter
 from tests.otlp.receivers import Received, grpc_server, http_server, plain, slow_server
 from tests.waiting import until
 
@@ -169,6 +170,24 @@ def test_a_collector_without_an_end_is_given_up(kind: str, monkeypatch: pytest.M
     stats = exporter.stats()
     assert stats.exported == 0
     assert telemetry.stats().spans_dropped + sum(stats.failed.values()) == 6_000
+
+
+def test_what_the_queue_of_the_file_drops_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, write = threading.Event(), JsonLinesSpanExporter.export
+    monkeypatch.setattr(JsonLinesSpanExporter, "export", lambda self, spans: writes.wait(60) and write(self, spans))
+    with http_server() as (address, _received):
+        telemetry = set_up(app="a", env="b", endpoint=address, spans_file=str(tmp_path / "spans"))
+        tracer = telemetry.tracer_provider.get_tracer("t")
+        for _ in range(6_000):
+            tracer.start_span("s").end()
+        writes.set()
+        telemetry.flush(30)
+        stats = telemetry.stats()
+        telemetry.close(5)
+    assert stats.spans is not None
+    assert stats.file_spans is not None
+    assert stats.file_spans.exported < 6_000
+    assert stats.spans.exported + stats.file_spans.exported + stats.spans_dropped == 2 * 6_000
 
 
 PAGE = "Location: http://127.0.0.1:9/\r\nRetry-After: 60\r\nContent-Type: text/html"
