@@ -83,26 +83,12 @@ def nearness() -> tuple[Nearness, float]:
     return _by_words, 0.3
 
 
-_vectors: dict[str, Any] = {}
-"""Embeddings of the latest questions: each choice compares all candidates with one of them, and the candidates of this
-minute are mostly those of the next."""
-_MOST_VECTORS = 5_000
-
-
 def _by_meaning(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
     from ragtrace.evaluate.models.embedding import get_embedder
 
-    # A copy of the needed vectors: another thread may clear the cache meanwhile.
-    vectors: dict[str, Any] = {text: _vectors.get(text) for text in (*texts, *others)}
-    fresh = [text for text, vector in vectors.items() if vector is None]
-    if fresh:
-        new_vectors = dict(zip(fresh, get_embedder().embed(fresh), strict=True))
-        vectors.update(new_vectors)
-        if len(_vectors) > _MOST_VECTORS:
-            _vectors.clear()
-        _vectors.update(new_vectors)
-    right = [vectors[text] for text in others]
-    return [[float(vectors[text] @ other) for other in right] for text in texts]
+    embedder = get_embedder()  # it remembers vectors: the candidates of this minute are mostly those of the next
+    similarities: list[list[float]] = (embedder.embed(texts) @ embedder.embed(others).T).tolist()
+    return similarities
 
 
 def _by_words(texts: Sequence[str], others: Sequence[str]) -> list[list[float]]:
