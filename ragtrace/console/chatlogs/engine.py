@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import errno
+import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, ColumnElement, Connection, Engine, any_, bindparam, create_engine, event, make_url, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, InterfaceError, InternalError, OperationalError
 
 from ragtrace.base.private_file import create_private, switch_to_wal
@@ -147,6 +149,13 @@ _REASONS = (
 def chunks(values: Sequence[T], size: int = 400) -> Iterator[Sequence[T]]:
     """Splits values into parts that fit into one statement: databases limit the number of its parameters."""
     return (values[i : i + size] for i in range(0, len(values), size))
+
+
+def among(connection: Connection, column: ColumnElement[T], values: Iterable[T]) -> ColumnElement[bool]:
+    """The condition that a column is one of any number of values, which are passed as one parameter."""
+    if connection.dialect.name == "sqlite":
+        return column.in_(text("SELECT value FROM json_each(:among)").bindparams(among=json.dumps(list(values))))
+    return column == any_(bindparam("among", list(values), ARRAY(column.type)))
 
 
 def lock(connection: Connection, number: int) -> None:

@@ -7,16 +7,15 @@ is rare but their combination is, a page ends after `_SECONDS` with the matches 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, and_, bindparam, case, func, select, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection, and_, case, func, select, text
 
 from ragtrace.console.chatlogs.encryption import clean
+from ragtrace.console.chatlogs.engine import among
 from ragtrace.console.chatlogs.filters import (
     Condition,
     Listing,
@@ -103,16 +102,9 @@ class _Search:
         if not rest or not ids:
             return ids
         # CASE: the planner must not lead by an index of one condition, which may hold for half of the store.
-        query = select(traces.c.id).where(_among(self.connection, traces.c.id, ids), case((and_(*rest), 1)) == 1)
+        query = select(traces.c.id).where(among(self.connection, traces.c.id, ids), case((and_(*rest), 1)) == 1)
         matches = set(self.connection.scalars(query))
         return [trace for trace in ids if trace in matches]
-
-
-def _among(connection: Connection, column: ColumnElement[int], ids: Sequence[int]) -> ColumnElement[bool]:
-    """The condition that a column is one of many ids, which are passed as one parameter."""
-    if connection.dialect.name == "sqlite":
-        return column.in_(text("SELECT value FROM json_each(:ids)").bindparams(ids=json.dumps(list(ids))))
-    return column == func.any(bindparam("ids", list(ids), ARRAY(BigInteger)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +203,7 @@ def _sort_worst(search: _Search, filter: Filter, ids: Sequence[int], place: tupl
     """Sorts few traces, worst first, and takes the page after a place (bucket, id, sign)."""
     start, last, sign = place
     query = select(scores.c.bucket, scores.c.trace).where(
-        _among(search.connection, scores.c.trace, ids),
+        among(search.connection, scores.c.trace, ids),
         scores.c.value.is_not(None),
         *score_conditions(search.connection, filter),
     )
@@ -248,7 +240,7 @@ def _rows(store: Store, connection: Connection, ids: Sequence[int]) -> tuple[Tra
         return ()
     texts = [func.substr(contents.c[name], 1, _BEGINNING).label(name) for name in ("query", "answer")]
     query = select(traces, *texts, contents.c.sealed, contents.c.key)
-    query = query.join(contents, contents.c.trace == traces.c.id).where(_among(connection, traces.c.id, ids))
+    query = query.join(contents, contents.c.trace == traces.c.id).where(among(connection, traces.c.id, ids))
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     by_trace = _scores(connection, ids)
     return tuple(_row(store, rows[trace], by_trace.get(trace, {})) for trace in ids if trace in rows)
@@ -268,7 +260,7 @@ def _row(store: Store, row: Mapping[Any, Any], values: Mapping[str, tuple[float 
 
 def _scores(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, tuple[float | None, str | None]]]:
     query = select(scores.c.trace, scores.c.evaluator, scores.c.value, scores.c.label, scores.c.error)
-    query = query.where(_among(connection, scores.c.trace, ids)).order_by(scores.c.id)
+    query = query.where(among(connection, scores.c.trace, ids)).order_by(scores.c.id)
     by_trace: dict[int, dict[str, tuple[float | None, str | None]]] = {}
     for trace, name, value, label, error in connection.execute(query):
         by_trace.setdefault(trace, {})[name] = (value, "error" if error is not None else label)

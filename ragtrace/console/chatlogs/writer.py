@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ragtrace.console.chatlogs import full_text, rollups
 from ragtrace.console.chatlogs.encryption import Keys, clean, seal_columns, user_keys
-from ragtrace.console.chatlogs.engine import chunks, lock
+from ragtrace.console.chatlogs.engine import among, lock
 from ragtrace.console.chatlogs.evaluation_json import dumps
 from ragtrace.console.chatlogs.schema import (
     bucket,
@@ -200,11 +200,9 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
 
 def _stored_spans(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]:
     """The ids of all stored spans of these traces; of each trace in the order of ids."""
-    ids = {}
-    query = select(traces.c.trace_id, traces.c.span_id, traces.c.id).order_by(traces.c.id)
-    for part in chunks(sorted({each.span[0] for each in rows})):
-        ids.update({(r[0], r[1]): r[2] for r in connection.execute(query.where(traces.c.trace_id.in_(part)))})
-    return ids
+    own = among(connection, traces.c.trace_id, {each.span[0] for each in rows})
+    query = select(traces.c.trace_id, traces.c.span_id, traces.c.id).where(own).order_by(traces.c.id)
+    return {(r[0], r[1]): r[2] for r in connection.execute(query)}
 
 
 def _without_strays(rows: Sequence[Rows], spans: Mapping[Span, int]) -> list[Rows]:
@@ -224,9 +222,8 @@ def _without_strays(rows: Sequence[Rows], spans: Mapping[Span, int]) -> list[Row
 def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:
     """An unused id for each new trace."""
     first_choices = {each.span: id_for(each.trace["started"], zlib.crc32("".join(each.span).encode())) for each in new}
-    used_ids: set[int] = set()
-    for part in chunks(list(first_choices.values())):
-        used_ids.update(connection.scalars(select(traces.c.id).where(traces.c.id.in_(part))))
+    query = select(traces.c.id).where(among(connection, traces.c.id, first_choices.values()))
+    used_ids = set(connection.scalars(query))
     ids = {}
     for each in new:
         trace = first_choices[each.span]
@@ -241,12 +238,9 @@ def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:
 
 def _stored_scores(connection: Connection, ids: Sequence[int]) -> dict[tuple[int, str, str], str | None]:
     """The error of each stored score of these traces, by trace, evaluator and version."""
-    errors: dict[tuple[int, str, str], str | None] = {}
-    columns = (scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error)
-    for part in chunks(ids):
-        rows = connection.execute(select(*columns).where(scores.c.trace.in_(part)))
-        errors.update({(r[0], r[1], r[2]): r[3] for r in rows})
-    return errors
+    query = select(scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error)
+    rows = connection.execute(query.where(among(connection, scores.c.trace, ids)))
+    return {(r[0], r[1], r[2]): r[3] for r in rows}
 
 
 def _insert_scores(connection: Connection, new: Sequence[tuple[int, dict[str, Any], dict[str, Any] | None]]) -> None:
@@ -292,8 +286,7 @@ def _score_ids(connection: Connection, count: int) -> Sequence[int]:
 
 def _apply_early_feedback(connection: Connection, trace_ids: Sequence[str]) -> None:
     """Applies feedback that was stored before its trace."""
-    for part in chunks(trace_ids):
-        query = select(feedback.c.trace_id, feedback.c.thumbs).where(feedback.c.trace_id.in_(part))
-        thumbs = {r[0]: r[1] for r in connection.execute(query.order_by(feedback.c.id)) if r[1] is not None}
-        for trace_id, value in thumbs.items():
-            connection.execute(update(traces).where(traces.c.trace_id == trace_id).values(thumbs=value))
+    query = select(feedback.c.trace_id, feedback.c.thumbs).where(among(connection, feedback.c.trace_id, trace_ids))
+    thumbs = {r[0]: r[1] for r in connection.execute(query.order_by(feedback.c.id)) if r[1] is not None}
+    for trace_id, value in thumbs.items():
+        connection.execute(update(traces).where(traces.c.trace_id == trace_id).values(thumbs=value))

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from ragtrace.console.chatlogs.engine import chunks, lock
+from ragtrace.console.chatlogs.engine import among, lock
 from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.schema import evaluators, items, meta, scores, traces
 from ragtrace.console.chatlogs.store import Store
@@ -181,6 +181,5 @@ def _stored_traces(connection: Connection, ids: Sequence[int]) -> dict[int, Any]
     queued."""
     columns = (traces.c.id, traces.c.trace_id, traces.c.reviewed, items.c.reason, items.c.probability)
     query = select(*columns).outerjoin(items, (items.c.trace == traces.c.id) & (items.c.slot == 0))
-    query = query.with_for_update(key_share=True, of=traces)
-    rows = (row for part in chunks(ids) for row in connection.execute(query.where(traces.c.id.in_(part))))
-    return {row.id: row for row in rows}
+    query = query.where(among(connection, traces.c.id, ids)).with_for_update(key_share=True, of=traces)
+    return {row.id: row for row in connection.execute(query)}

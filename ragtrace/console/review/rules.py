@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
 from ragtrace.calibrations import own_version
-from ragtrace.console.chatlogs.engine import chunks
+from ragtrace.console.chatlogs.engine import among
 from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.policy import BAND, CERTAIN, DAYS, RELATED, Policy
@@ -148,12 +148,11 @@ def _passing(
     """Names and values of the evaluators that pass these traces, by trace. Queries by ids, because a planner may read
     every score for a join."""
     passes: defaultdict[int, list[tuple[str, float | None]]] = defaultdict(list)
-    for part in chunks(ids):
-        query = select(scores.c.trace, scores.c.evaluator, scores.c.value).where(
-            scores.c.trace.in_(part), scores.c.evaluator.in_(names), scores.c.label == "pass"
-        )
-        for trace, name, value in connection.execute(query):
-            passes[int(trace)].append((name, value))
+    query = select(scores.c.trace, scores.c.evaluator, scores.c.value).where(
+        among(connection, scores.c.trace, ids), scores.c.evaluator.in_(names), scores.c.label == "pass"
+    )
+    for trace, name, value in connection.execute(query):
+        passes[int(trace)].append((name, value))
     return passes
 
 

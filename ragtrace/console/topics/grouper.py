@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Select, delete, exists, func, insert, select, text, update
 
-from ragtrace.console.chatlogs.engine import chunks, lock
+from ragtrace.console.chatlogs.engine import among, lock
 from ragtrace.console.chatlogs.reader import QUESTION_LENGTH, TOPIC, TOPIC_SEAL, read_questions
 from ragtrace.console.chatlogs.schema import lowest_id, topics, trace_topics, traces
 from ragtrace.console.regular import Regular
@@ -253,12 +253,9 @@ def _add_topic(  # noqa: PLR0917 a row's columns
 ) -> None:
     values = {"model": model, "size": len(ids), "created": now, **_sealed(store, name, centre)}
     topic = connection.execute(insert(topics).values(**values).returning(topics.c.id)).scalar_one()
-    count = 0
-    for part in chunks(ids):
-        # Another process may have put them into a topic since they were read.
-        is_free = trace_topics.c.trace.in_(part) & trace_topics.c.topic.is_(None)
-        count += connection.execute(update(trace_topics).where(is_free).values(topic=topic)).rowcount
-    if count < LEAST:
+    # Another process may have put them into a topic since they were read.
+    is_free = among(connection, trace_topics.c.trace, ids) & trace_topics.c.topic.is_(None)
+    if connection.execute(update(trace_topics).where(is_free).values(topic=topic)).rowcount < LEAST:
         connection.execute(delete(topics).where(topics.c.id == topic))
 
 
