@@ -158,7 +158,7 @@ def test_the_curves_are_those_of_sklearn() -> None:
     chance = np.random.default_rng(0)
     values, weights = chance.random(400), chance.choice([1.0, 3.0], 400)
     bad = (chance.random(400) < 1 / (1 + np.exp(-8 * (0.5 - values)))).astype(float)
-    ours = curves.isotonic(values, bad, weights, "higher").at(values)
+    ours = curves.isotonic(values, bad, weights, "higher")(values)
     theirs = isotonic(increasing=False).fit(values, bad, sample_weight=weights).predict(values)
     assert float(np.abs(ours - theirs).mean()) < 0.03
     ours_ = curves._logistic([values], bad, weights)

@@ -106,7 +106,7 @@ def reliability(judged: Sequence[ScoredVerdict], curve: Curve | None, *, weighte
         return ""
     values = [log.value or 0.0 for log in logs]
     if curve is not None:
-        predictions, what = curve(values), "calibrated probability of a bad answer"
+        predictions, what = curve(values).tolist(), "calibrated probability of a bad answer"
     elif min(values) >= 0.0 and max(values) <= 1.0:
         predictions, what = values, "score"
     else:

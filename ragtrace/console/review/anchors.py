@@ -29,7 +29,7 @@ from ragtrace.console.chatlogs.reader import read_traces
 from ragtrace.console.chatlogs.schema import verdicts
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.consensus import USABLE, group_by_log
-from ragtrace.console.review.true_shares import lower_is_better
+from ragtrace.console.review.true_shares import badness_sign
 from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError, SettingError
 from ragtrace.evaluation import Evaluator, run
@@ -201,7 +201,7 @@ _Past = defaultdict[int, list[_Rescored]]
 
 def _drift(store: Store, evaluator: str, rows: Sequence[Any], now: float) -> Drift:
     bad = {log.trace: log.bad >= 0.5 for log in group_by_log(load_verdicts(store, evaluator), weighted=False)}
-    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    sign = badness_sign(store, evaluator)
     runs: list[Drift] = []
     past, count, kind, wealth = _Past(list), 0, rows[0].kind, list[float]()  # scores and runs since the last change
     for moment, group in groupby(rows, key=lambda row: row.time):

@@ -166,7 +166,7 @@ def _best_curve(sample: Sample, direction: Direction, rng: Any) -> Curve:
             curve = fit_curve(*sample.part(inside), direction)
             if curve is None:
                 break
-            probabilities[~inside] = curve.at(sample.values[~inside])
+            probabilities[~inside] = curve(sample.values[~inside])
         else:
             losses[kind] = log_loss(probabilities, sample.bad, sample.weights)
     curve = KINDS[min(losses, key=lambda kind: losses[kind])](*sample, direction)
@@ -179,7 +179,7 @@ def _best_threshold(sample: Sample, curve: Curve, aim: str) -> float:
     np = numpy()
     order = np.argsort(sample.values)
     values, weights = sample.values[order], sample.weights[order]
-    bad = weights * curve.at(values)
+    bad = weights * curve(values)
     if curve.direction == "lower":
         values, bad, weights = values[::-1], bad[::-1], weights[::-1]
     # Entry i: the first i logs are flagged.
@@ -223,7 +223,7 @@ def _measure_held_out(
         inside = folds != fold
         part = sample.part(inside)
         curve = _best_curve(part, direction, rng)
-        probabilities[~inside] = curve.at(values[~inside])
+        probabilities[~inside] = curve(values[~inside])
         flags[~inside] = _flags(values[~inside], _best_threshold(part, curve, aim), direction)
     draws = draw_samples(len(values), rng)
     after = measure_quality(sample, flags, probabilities, draws)

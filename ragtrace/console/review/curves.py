@@ -29,14 +29,10 @@ class Curve:
     direction: Direction
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, values: Sequence[float]) -> list[float]:
-        """Probability in (0, 1) for each value."""
-        return [float(p) for p in self.at(numpy().asarray(values, dtype=numpy().float64))]
-
-    def at(self, values: Any) -> Any:
-        """As `__call__`, for an array."""
+    def __call__(self, values: Any) -> Any:
+        """An array with a probability in (0, 1) for each of n numbers."""
         np = numpy()
-        p = self.parameters
+        values, p = np.asarray(values, np.float64), self.parameters
         if self.kind == "isotonic":
             probability = np.interp(_badness(values, self.direction), p["x"], p["y"])
         elif self.kind == "beta":

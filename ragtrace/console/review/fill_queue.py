@@ -20,7 +20,7 @@ from ragtrace.console.review import named_queues, topics
 from ragtrace.console.review.draws import chances
 from ragtrace.console.review.policy import CERTAIN, DAYS, RANDOM, TOPIC, WINDOW, Policy, draw, load_policy
 from ragtrace.console.review.rules import pick_traces
-from ragtrace.console.review.true_shares import MONTH, lower_is_better, verdicts_of
+from ragtrace.console.review.true_shares import MONTH, badness_sign, verdicts_of
 from ragtrace.console.review.weights import load_verdicts
 
 _DAY = 86_400.0
@@ -96,7 +96,7 @@ def _draw_sample(store: Store, policy: Policy, now: float) -> tuple[dict[int, fl
         )
         rows = {row.id: tuple(row) for row in connection.execute(query)}
     past = [row for row in load_verdicts(store, evaluator, now - MONTH) if row.value is not None] if evaluator else []
-    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    sign = badness_sign(store, evaluator)
     parts = chances(
         [(None if value is None else sign * value, 1.0 / p) for _, _, p, value in rows.values()],
         size,

@@ -34,19 +34,15 @@ class StoredEvaluator:
     name: str
     version: str
     threshold: float | None
-    higher: bool
-
-    @property
-    def direction(self) -> Direction:
-        """Which values pass: the `higher` or the `lower` ones."""
-        return "higher" if self.higher else "lower"
+    direction: Direction
+    """Which values pass: the `higher` or the `lower` ones."""
 
     def fails(self, value: float | None) -> float:
         """Distance of a value from the threshold on the failing side; negative if it passes, 0 without either or where
         it is not finite."""
         if self.threshold is None or value is None:
             return 0.0
-        margin = self.threshold - value if self.higher else value - self.threshold
+        margin = self.threshold - value if self.direction == "higher" else value - self.threshold
         return margin if math.isfinite(margin) else 0.0
 
 
@@ -55,23 +51,23 @@ def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
     checks: dict[str, StoredEvaluator] = {}
     for row in connection.execute(select(evaluators).order_by(evaluators.c.first_seen)):
         before = checks.get(row.name)
-        threshold, higher = row.threshold, row.direction == "higher"
+        threshold, direction = row.threshold, row.direction
         if threshold is None:
             # Stored without the evaluator itself: from a file of scores, or under a calibration's version.
-            threshold, higher = _default_threshold(row.name, row.version, before)
-        checks[row.name] = StoredEvaluator(row.name, row.version, threshold, higher)
+            threshold, direction = _default_threshold(row.name, row.version, before)
+        checks[row.name] = StoredEvaluator(row.name, row.version, threshold, direction)
     return checks
 
 
-def _default_threshold(name: str, version: str, before: StoredEvaluator | None) -> tuple[float | None, bool]:
+def _default_threshold(name: str, version: str, before: StoredEvaluator | None) -> tuple[float | None, Direction]:
     from ragtrace import plugins
 
     if before is not None and own_version(before.version) == own_version(version):
-        return before.threshold, before.higher
+        return before.threshold, before.direction
     if name in plugins.BUILT_IN:
         check = plugins.load(name)
-        return check.threshold, check.direction == "higher"
-    return None, True
+        return check.threshold, check.direction
+    return None, "higher"
 
 
 def not_picked(trace: ColumnElement[int]) -> ColumnElement[bool]:
@@ -193,9 +189,10 @@ def worst_of(connection: Connection, check: StoredEvaluator, low: int, count: in
     """Lists up to `count` failures (trace, value) of an evaluator that no rule has picked yet, worst first, the newest
     of equals first."""
     threshold = check.threshold if check.threshold is not None else 0.0
-    side = scores.c.bucket <= bucket(threshold) if check.higher else scores.c.bucket >= bucket(threshold)
-    beyond = scores.c.value < threshold if check.higher else scores.c.value > threshold
-    order = scores.c.bucket if check.higher else scores.c.bucket.desc()
+    if check.direction == "higher":
+        side, beyond, order = scores.c.bucket <= bucket(threshold), scores.c.value < threshold, scores.c.bucket.asc()
+    else:
+        side, beyond, order = scores.c.bucket >= bucket(threshold), scores.c.value > threshold, scores.c.bucket.desc()
     query = _valued(check, low).where(side, beyond).order_by(order, scores.c.trace.desc()).limit(count)
     rows = [(int(trace), float(value)) for trace, value in connection.execute(query)]
     return sorted(rows, key=lambda row: (-check.fails(row[1]), -row[0]))

@@ -62,26 +62,26 @@ def estimates(store: Store, since: float, until: float, app: str = "", evaluator
 
 def verdicts_of(store: Store, rows: Sequence[ScoredVerdict], evaluator: str) -> list[JudgedLog]:
     """One verdict for each log that people and the evaluator judged; rows belong to this evaluator."""
-    lower = lower_is_better(store, evaluator)
+    sign = badness_sign(store, evaluator)
     logs = [log for log in group_by_log(rows) if log.flagged is not None]
-    return [JudgedLog(log.bad, _badness(log, lower), log.weight) for log in logs]
+    return [JudgedLog(log.bad, _badness(log, sign), log.weight) for log in logs]
 
 
-def lower_is_better(store: Store, evaluator: str) -> bool:
-    """Tells whether low values of this evaluator are good."""
+def badness_sign(store: Store, evaluator: str) -> float:
+    """What makes a value of this evaluator one of which more is worse: -1 where high values are good, else 1."""
     with store.reading() as connection:
-        return not higher_is_better(connection, evaluator)
+        return -1.0 if higher_is_better(connection, evaluator) else 1.0
 
 
-def _badness(log: ReviewedLog, lower: bool) -> float:
+def _badness(log: ReviewedLog, sign: float) -> float:
     if log.value is None or not math.isfinite(log.value):
         return float(bool(log.flagged))
-    return log.value if lower else -log.value
+    return sign * log.value
 
 
 def _sums(store: Store, evaluator: str, version: str, conditions: Sequence[Any]) -> Sums:
     """The sums of the evaluator's newest score of each request, in the direction in which more is worse."""
-    sign = 1.0 if lower_is_better(store, evaluator) else -1.0
+    sign = badness_sign(store, evaluator)
     own = [scores.c.evaluator == evaluator, scores.c.label.in_(("pass", "fail"))]
     own += [scores.c.version == version] if version else []
     newest = select(func.max(scores.c.id).label("id")).join(traces, traces.c.id == scores.c.trace)
