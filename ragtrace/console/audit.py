@@ -67,24 +67,21 @@ class Line:
     address: str | None
 
 
-def note(request: Request, *, user: str | None = None, object: str | None = None, **detail: object) -> None:
-    """Say more of this request's line: whose it is, which object, and numbers or fixed words, never content."""
+def note(
+    request: Request, *, user: str | None = None, object: str | None = None, action: str | None = None, **detail: object
+) -> None:
+    """Say more of this request's line: whose it is, which object, and numbers or fixed words, never content. `action`
+    replaces what its route stands for."""
     entry = _of(request.scope)
+    entry.action = action or entry.action
     entry.user = user or entry.user
     entry.object = object or entry.object
     entry.detail = {**(entry.detail or {}), **detail} or None
 
 
-def local_login(request: Request, user: str) -> None:
-    """Records that the one-time key of a printed address signed that user in."""
-    _of(request.scope).action = "login"
-    note(request, user=user, by="one_time_key")
-
-
 def failed_login(request: Request, why: str) -> None:
     """Records a failed sign-in, without the name: people type passwords there."""
-    _of(request.scope).action = "login.failed"
-    note(request, why=why)
+    note(request, action="login.failed", why=why)
 
 
 def _of(scope: Scope) -> Note:

@@ -42,7 +42,7 @@ def form(
         audit.failed_login(request, "one_time_key")
         return _page(request, inside(next), "This address was used before, or it is too old.", 401, local=True)
     store = store_of(request)
-    audit.local_login(request, accounts.LOCAL)
+    audit.note(request, action="login", user=accounts.LOCAL, by="one_time_key")
     response = start(request, accounts.local(store).id, inside(next))
     _log.info("ragtrace console: for another browser, open %s", local_address(store, str(request.base_url)))
     return response

@@ -90,18 +90,15 @@ def _enter(request: Request, provider: Oidc, claims: Mapping[str, Any], subject:
         raise Problem(403, "You have no role here", "Your account has no role in this console. Ask its admin for one.")
     table = schema.users
     rows = store.rows(select(table).where(table.c.subject == subject))
-    row = rows[0] if rows else None
-    if row is None:
+    account: Any = rows[0] if rows else None
+    if account is None:
         account = accounts.add(store, _free_name(request, claims, subject), role, subject=subject)
         audit.note(request, new=True)
-    elif row.disabled:
+    elif account.disabled:
         audit.failed_login(request, "disabled")
         raise Problem(403, "Your account is disabled", "Ask an admin of this console to enable it.")
-    else:
-        if row.role != role:
-            store.execute(update(table).where(table.c.id == row.id).values(role=role))
-        with store.reading() as connection:
-            account = accounts.find(connection, row.name)
+    elif account.role != role:
+        store.execute(update(table).where(table.c.id == account.id).values(role=role))
     audit.note(request, user=account.name, by="oidc", role=role)
     request.app.state.has_users = True
     return login.start(request, account.id, login.inside(next))
