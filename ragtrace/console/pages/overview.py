@@ -123,12 +123,10 @@ def _requests(traffic: Sequence[Traffic]) -> str:
 
 
 def _latency(traffic: Sequence[Traffic]) -> str:
-    lines = []
-    for quantile in (0.5, 0.9):
-        points = []
-        for step in traffic:
-            value = step.latency.get(quantile)
-            quantiles = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
-            points.append(Point(step.start, value, title=f"{moment(step.start)}: {quantiles}" if quantiles else ""))
-        lines.append((f"{quantile:g}", points))
-    return page_charts.lines(lines, "Duration of half and of nine in ten requests over time", "s")
+    half, most = [], []
+    for step in traffic:
+        quantiles = ", ".join(f"{100 * q:.0f} % within {seconds(v)}" for q, v in sorted(step.latency.items()))
+        title = f"{moment(step.start)}: {quantiles}" if quantiles else ""
+        half.append(Point(step.start, step.latency.get(0.5), title=title))
+        most.append(Point(step.start, step.latency.get(0.9)))
+    return page_charts.lines(half, most, "Duration of half and of nine in ten requests over time", "s")

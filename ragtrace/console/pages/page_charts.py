@@ -52,25 +52,15 @@ def rates(points: Sequence[Point], label: str, switches: Sequence[tuple[float, s
     return _picture(label, [_frame(scale, points), _band(points, scale), trend, *marks, _titles(points)])
 
 
-def failures(points: Sequence[Point], others: Sequence[Point], label: str) -> str:
-    """Shares of failures in [0, 1] over time with the band of their intervals, and those of others as a second line.
+def lines(points: Sequence[Point], others: Sequence[Point], label: str, unit: str = "%") -> str:
+    """Values from 0 on over time with the band of their intervals, where they have some, and others as a second line.
     Empty without values of the first."""
-    highs = [p.value if p.high is None else p.high for p in points if p.value is not None]
-    if not highs:
+    ends = [end for p in points for end in (p.value, p.high) if end is not None]
+    if not ends:
         return ""
-    scale = svg.axis([min(1.0, max([*highs, *(p.value for p in others if p.value is not None)]))], "%")
+    scale = svg.axis([*ends, *(p.value for p in others if p.value is not None)], unit)
     trends = [svg.trend(_spots(others, scale), "second"), svg.trend(_spots(points, scale))]
     return _picture(label, [_frame(scale, points), _band(points, scale), *trends, _titles(points)])
-
-
-def lines(series: Sequence[tuple[str, Sequence[Point]]], label: str, unit: str) -> str:
-    """Up to two lines over time, the second one in another colour. Empty without values."""
-    values = [p.value for _, points in series for p in points if p.value is not None]
-    if not values:
-        return ""
-    scale = svg.axis(values, unit)
-    trends = [svg.trend(_spots(points, scale), "second" if i else "") for i, (_, points) in enumerate(series)]
-    return _picture(label, [_frame(scale, series[0][1]), *trends, _titles(series[-1][1])])
 
 
 def columns(points: Sequence[Point], bad: Sequence[float], label: str) -> str:

@@ -167,7 +167,7 @@ def _chart(steps: Sequence[TopicStep], name: str) -> str:
     """The topic's share of failures over time, and that of all questions."""
     points = [page_charts.share(step.start, step.failures) for step in steps]
     others = [page_charts.share(step.start, step.total) for step in steps]
-    return page_charts.failures(points, others, f"Share of failures of {name[:60]} over time, and of all questions")
+    return page_charts.lines(points, others, f"Share of failures of {name[:60]} over time, and of all questions")
 
 
 def _note(report: TopicReport, period: str) -> str:
