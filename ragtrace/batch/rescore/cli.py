@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
@@ -17,13 +17,11 @@ from ragtrace.errors import DataError, SettingError
 from ragtrace.settings.value_forms import is_server
 
 if TYPE_CHECKING:
-    from ragtrace.base.rows import Item, Row
-    from ragtrace.batch.checkpoint import Checkpoint
+    from ragtrace.base.rows import Item
     from ragtrace.batch.rescore.file_logs import FileLogs
-    from ragtrace.batch.rescore.job import Batches, RescoreOutcome, RescoreSuite
-    from ragtrace.batch.rescore.ray_cluster import RayCluster
-    from ragtrace.batch.rescore.stored_logs import LogSelection, Missing, StoredLogReader
-    from ragtrace.console.chatlogs.store import Store
+    from ragtrace.batch.rescore.job import RescoreOutcome, RescoreSuite
+    from ragtrace.batch.rescore.ray_cluster import RayCluster, RaySource
+    from ragtrace.batch.rescore.stored_logs import ImportedLogs, LogSelection, Missing, StoredLogs
 
 
 def add_commands(commands: Any) -> None:
@@ -91,9 +89,7 @@ def _rescore(options: argparse.Namespace) -> int:
     if options.out:
         is_parquet(Path(options.out))  # raises before the work begins where pyarrow is not installed
     with _cluster(options, suite) as cluster:
-        if options.file is None:
-            return _rescore_store(options, suite, cluster)
-        rescore = _rescore_into_store if options.store else _rescore_into_file
+        rescore = _rescore_store if options.file is None or options.store else _rescore_into_file
         return rescore(options, suite, cluster)
 
 
@@ -131,82 +127,61 @@ def require_shared(options: argparse.Namespace, suite: RescoreSuite, machines: i
 
 
 def _rescore_store(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
-    from ragtrace.base.rows import Row
-    from ragtrace.batch.rescore.cost_estimate import sample_size
+    """The logs of a store, or the requests of a file, into a store."""
     from ragtrace.batch.rescore.job import local_batches, ray_batches, run_suite
-    from ragtrace.batch.rescore.ray_cluster import RaySource
-    from ragtrace.batch.rescore.stored_logs import StoredLogs
+    from ragtrace.batch.rescore.score_table import export_scores
+    from ragtrace.batch.rescore.stored_logs import ImportedLogs, StoredLogs
     from ragtrace.console.chatlogs.cli import open_store_of
 
-    with open_store_of(options) as store:
-        logs = StoredLogs(store, suite.checks, _selection(options))
+    file = None if options.file is None else _read_file(options)
+    with open_store_of(options, create=file is not None) as store:
+        logs: StoredLogs | ImportedLogs
+        if file is None:
+            logs = StoredLogs(store, suite.checks, _selection(options))
+        else:
+            logs = ImportedLogs(store, suite.checks, file.rows)
         missing = logs.count()
-        if options.app and not missing.logs:
+        if file is None and options.app and not missing.logs:
             raise DataError(f"{store.name} has no logs of the application {options.app!r} in this period")
-        rows = (item for item in logs.rows() if isinstance(item, Row))
-        sample = list(islice(rows, sample_size(missing.unfinished)))
-        unfinished, processes = _announce(options, suite, missing, store.name, sample, cluster=cluster)
-        code = 0
+        unfinished, processes = _announce(options, suite, missing, store.name, logs.rows(), cluster=cluster)
+        errors = () if file is None else file.errors
+        code = 1 if errors else 0
         if missing.unfinished:
             with _batched(options, unfinished, logs.rows), _progress(missing.unfinished) as progress:
                 if cluster is None:
                     batches = local_batches(unfinished, logs.rows(), missing.unfinished, processes)
                 else:
-                    source = RaySource(iter(logs.ids()), _reader(options, suite))
-                    batches = ray_batches(unfinished, cluster, missing.unfinished, source)
+                    batches = ray_batches(unfinished, cluster, missing.unfinished, _source(options, suite, logs))
                 outcome = run_suite(unfinished, batches, logs.write, progress, parallel=processes > 0)
-            code = _conclude(options, outcome, "stored")
-        _export(options, store, suite)
+            code = _conclude(options, outcome, "stored", errors)
+        if options.out:  # all scores of these evaluators that the store has
+            count = export_scores(store, suite.checks, _selection(options), Path(options.out))
+            say(f"{options.out}: {count:,} scores of the store")
         return code
 
 
-def _reader(options: argparse.Namespace, suite: RescoreSuite) -> StoredLogReader:
-    """Reads the store's logs in the processes of a cluster."""
-    from ragtrace.batch.rescore.stored_logs import StoredLogReader
+def _source(options: argparse.Namespace, suite: RescoreSuite, logs: StoredLogs | ImportedLogs) -> RaySource:
+    """The logs for the processes of a cluster, which read those of a store themselves."""
+    from ragtrace.batch.rescore.ray_cluster import RaySource, logs_source
+    from ragtrace.batch.rescore.stored_logs import ImportedLogs, StoredLogReader
     from ragtrace.console.chatlogs.cli import store_address
     from ragtrace.console.chatlogs.engine import parse_url
 
+    if isinstance(logs, ImportedLogs):
+        return logs_source(list(logs.rows()))
     address = store_address(options)
     url = parse_url(address)
     if url.get_backend_name() == "sqlite":
         address = str(Path(str(url.database)).resolve())  # the cluster's processes have folders of their own
-    return StoredLogReader(address, suite.settings.store_key, {check.name: check.version for check in suite.checks})
-
-
-def _rescore_into_store(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
-    """The requests of a file, into a store."""
-    from ragtrace.batch.rescore.job import run_suite
-    from ragtrace.batch.rescore.stored_logs import ImportedLogs
-    from ragtrace.console.chatlogs.cli import open_store_of
-
-    logs = _read_file(options)
-    with open_store_of(options, create=True) as store:
-        imported = ImportedLogs(store, suite.checks, logs.rows)
-        missing, rows = imported.missing()
-        unfinished, processes = _announce(options, suite, missing, store.name, _sample(rows), cluster=cluster)
-        code = 1 if logs.errors else 0
-        if rows:
-            with _batched(options, unfinished, lambda: iter(rows)), _progress(len(rows)) as progress:
-                batches = _batches(unfinished, rows, processes, cluster)
-                outcome = run_suite(unfinished, batches, imported.write, progress, parallel=processes > 0)
-            code = _conclude(options, outcome, "stored", logs.errors)
-        _export(options, store, suite)
-        return code
-
-
-def _export(options: argparse.Namespace, store: Store, suite: RescoreSuite) -> None:
-    """Writes all scores of these evaluators that the store has to --out, if it is set."""
-    from ragtrace.batch.rescore.score_table import export_scores
-
-    if options.out:
-        count = export_scores(store, suite.checks, _selection(options), Path(options.out))
-        say(f"{options.out}: {count:,} scores of the store")
+    versions = {check.name: check.version for check in suite.checks}
+    return RaySource(iter(logs.ids()), StoredLogReader(address, suite.settings.store_key, versions))
 
 
 def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster: RayCluster | None) -> int:
     """The requests of a file, into a file of JSON lines or to standard output."""
     from ragtrace.base import terminal
-    from ragtrace.batch.rescore.job import run_suite
+    from ragtrace.batch.rescore.job import local_batches, ray_batches, run_suite
+    from ragtrace.batch.rescore.ray_cluster import logs_source
     from ragtrace.batch.rescore.result_file import ResultFile
     from ragtrace.batch.rescore.stored_logs import Missing
 
@@ -216,7 +191,7 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
     target = None if options.out in ("", "-") else Path(options.out)
     if target is None:
         terminal.write_utf8()
-    suite, processes = _announce(options, suite, missing, str(options.file), _sample(rows), cluster=cluster)
+    suite, processes = _announce(options, suite, missing, str(options.file), rows, cluster=cluster)
     if not rows:
         return 1 if logs.errors or logs.left_out["without texts"] else 0
     # In a terminal, scores and a progress bar on the same lines would be unreadable.
@@ -227,7 +202,10 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
             say(f"{checkpoint.done:,} of them were evaluated in an earlier run")
         bar = _progress(len(rows)) if is_visible else contextlib.nullcontext()
         with _batched(options, suite, lambda: iter(rows)), bar as progress:
-            batches = _batches(suite, rows, processes, cluster, checkpoint)
+            if cluster is None:
+                batches = local_batches(suite, iter(rows), len(rows), processes, checkpoint)
+            else:
+                batches = ray_batches(suite, cluster, len(rows), logs_source(rows), checkpoint)
             outcome = run_suite(suite, batches, results.write, progress, parallel=processes > 0, target=target)
         results.complete()
     return _conclude(options, outcome, "written", logs.errors)
@@ -247,40 +225,19 @@ def _read_file(options: argparse.Namespace) -> FileLogs:
     return logs
 
 
-def _sample(rows: Sequence[Row]) -> Sequence[Row]:
-    from ragtrace.batch.rescore.cost_estimate import sample_size
-
-    return rows[: sample_size(len(rows))]
-
-
-def _batches(
-    suite: RescoreSuite,
-    rows: Sequence[Row],
-    processes: int,
-    cluster: RayCluster | None,
-    checkpoint: Checkpoint | None = None,
-) -> Batches:
-    """Evaluates logs that were read from a file."""
-    from ragtrace.batch.rescore.job import local_batches, ray_batches
-    from ragtrace.batch.rescore.ray_cluster import logs_source
-
-    if cluster is None:
-        return local_batches(suite, iter(rows), len(rows), processes, checkpoint)
-    return ray_batches(suite, cluster, len(rows), logs_source(rows), checkpoint)
-
-
 def _announce(
     options: argparse.Namespace,
     suite: RescoreSuite,
     missing: Missing,
     name: str,
-    sample: Sequence[Row],
+    items: Iterable[Item],
     *,
     cluster: RayCluster | None,
 ) -> tuple[RescoreSuite, int]:
-    """Says what is to be done and what it takes, and asks where it costs money. Returns the evaluators that have
-    something to do, and the number of processes. Raises SettingError without an agreement."""
-    from ragtrace.batch.rescore.cost_estimate import estimate_cost
+    """Says what is to be done with these logs and what it takes, and asks where it costs money. Returns the evaluators
+    that have something to do, and the number of processes. Raises SettingError without an agreement."""
+    from ragtrace.base.rows import Row
+    from ragtrace.batch.rescore.cost_estimate import estimate_cost, sample_size
     from ragtrace.batch.rescore.job import process_count
     from ragtrace.batch.rescore.judge_batches import PRICE_SHARE
 
@@ -291,6 +248,8 @@ def _announce(
         processes = 0  # the file of --judge-batch is this process's alone
     if missing.unfinished:
         share = None if options.judge_batch is None else PRICE_SHARE
+        rows = (item for item in items if isinstance(item, Row))
+        sample = list(islice(rows, sample_size(missing.unfinished)))
         cost = estimate_cost(suite, sample, missing.evaluations, processes)
         confirm(suite, cost, processes, options.yes, share)
     return suite, processes

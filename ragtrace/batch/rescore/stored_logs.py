@@ -164,21 +164,24 @@ class ImportedLogs:
     """Requests of a file, and the scores that they lack in a store. A request that is not stored is added to it."""
 
     def __init__(self, store: Store, checks: Sequence[Evaluator], rows: Sequence[Row]) -> None:
-        """`checks` have the versions that their scores will have."""
-        self._store, self._checks, self._all = store, tuple(checks), rows
-
-    def missing(self) -> tuple[Missing, list[Row]]:
-        """What is to be done, and the unfinished requests, each with the evaluators that it lacks. Raises StoreError as
-        the store does."""
-        names = frozenset(check.name for check in self._checks)
-        rows: list[Row] = []
-        with self._store.reading() as connection:
-            for part in chunks(self._all):
+        """`checks` have the versions that their scores will have. Raises StoreError as the store does."""
+        self._store, self._checks, self._logs = store, tuple(checks), len(rows)
+        names = frozenset(check.name for check in checks)
+        self._unfinished: list[Row] = []
+        with store.reading() as connection:
+            for part in chunks(rows):
                 present = self._present(connection, part)
                 lacking = [replace(row, evaluators=names - present[_span_of(row.trace)]) for row in part]
-                rows += [row for row in lacking if row.evaluators]
-        counts = Counter(name for row in rows for name in row.evaluators or ())
-        return Missing(len(self._all), len(rows), {check.name: counts[check.name] for check in self._checks}), rows
+                self._unfinished += [row for row in lacking if row.evaluators]
+
+    def count(self) -> Missing:
+        """Counts what is to be done."""
+        counts = Counter(name for row in self._unfinished for name in row.evaluators or ())
+        return Missing(self._logs, len(self._unfinished), {check.name: counts[check.name] for check in self._checks})
+
+    def rows(self) -> Iterator[Row]:
+        """The unfinished requests, each with the evaluators that it lacks."""
+        return iter(self._unfinished)
 
     def _present(self, connection: Connection, rows: Sequence[Row]) -> defaultdict[tuple[str, str], set[str]]:
         present: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
