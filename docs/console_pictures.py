@@ -53,7 +53,7 @@ def demo(folder: Path) -> list[Evaluation]:
     """The demo's requests, scored."""
     got, assistants = Capture(), ("langchain", "llama_index")
     calls = traffic.questions_for(assistants, 0)
-    answer = answerer(assistants, corpus.build(), None)
+    answer = answerer(assistants, corpus.build())
     runtime = ragtrace.init(
         app="demo", sample=1.0, sample_per_second=0, sinks=[got], explanations=True, hold_seconds=1.0, workers=2,
         spans_file=str(folder / "spans.jsonl"), capture_content="false",

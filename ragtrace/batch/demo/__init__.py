@@ -13,7 +13,7 @@ from typing import Any
 
 from ragtrace.batch.demo import board as boards
 from ragtrace.batch.demo import traffic
-from ragtrace.batch.demo.language_models import RECORDED, Model
+from ragtrace.batch.demo.language_models import RECORDED
 from ragtrace.batch.reporting.progress import progress_bar
 from ragtrace.errors import MissingExtraError, ModelError, SettingError, is_installed
 
@@ -104,9 +104,8 @@ def _is_free(port: int) -> bool:
         return False
 
 
-def answerer(assistants: Sequence[str], index: Any, model: Model | None = None) -> Answer:
-    """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.batch.demo.corpus.Index` and a
-    model; None for those of the recorded answers.
+def answerer(assistants: Sequence[str], index: Any) -> Answer:
+    """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.batch.demo.corpus.Index`.
 
     Raises MissingExtraError if a framework is not installed.
     """
@@ -115,12 +114,12 @@ def answerer(assistants: Sequence[str], index: Any, model: Model | None = None) 
         if "langchain" in assistants:
             from ragtrace.batch.demo import langchain_assistant
 
-            chain = langchain_assistant.chain(index, model or RECORDED["langchain"])
+            chain = langchain_assistant.chain(index, RECORDED["langchain"])
             answers["langchain"] = lambda call, streamed: langchain_assistant.answer(chain, call, streamed)
         if "llama_index" in assistants:
             from ragtrace.batch.demo import llama_index_assistant
 
-            engines = llama_index_assistant.engines(index, model or RECORDED["llama_index"])
+            engines = llama_index_assistant.engines(index, RECORDED["llama_index"])
             answers["llama_index"] = lambda call, streamed: llama_index_assistant.answer(engines, call, streamed)
     except ModuleNotFoundError as error:
         extra = "langchain" if "langchain" in str(error.name) else "llama-index"

@@ -18,13 +18,13 @@ from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrou
 
 from ragtrace.batch.demo.corpus import Index
 from ragtrace.batch.demo.language_models import SYSTEM, Model, user_message
-from ragtrace.batch.demo.traffic import Call, Reply, documents_for, reply_to
+from ragtrace.batch.demo.traffic import Call, Reply, current_reply, documents_for
 
 PASSAGES = 4
 
 
 class LangChainRetriever(BaseRetriever):
-    """Retrieves passages from the corpus, or returns the recorded ones."""
+    """Retrieves passages from the corpus."""
 
     index: Any
 
@@ -40,7 +40,7 @@ class LangChainRetriever(BaseRetriever):
 
 
 class AssistantModel(BaseChatModel):
-    """Returns the recorded answer of the current request, or asks a model."""
+    """Returns the recorded answer of the current request."""
 
     model: Any
     """A `ragtrace.batch.demo.language_models.Model`."""
@@ -52,12 +52,6 @@ class AssistantModel(BaseChatModel):
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         return LangSmithParams(ls_provider=self.model.provider, ls_model_name=self.model.name, ls_model_type="chat")
 
-    def _reply(self, messages: list[BaseMessage]) -> Reply:
-        roles = {"human": "user", "ai": "assistant"}
-        return reply_to(
-            [{"role": roles.get(m.type, m.type), "content": str(m.content)} for m in messages], self.model.ask
-        )
-
     def _generate(
         self,
         messages: list[BaseMessage],
@@ -65,7 +59,7 @@ class AssistantModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        reply = self._reply(messages)
+        reply = current_reply()
         message = AIMessage(content=reply.text, **self._report(reply))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -76,7 +70,7 @@ class AssistantModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        reply = self._reply(messages)
+        reply = current_reply()
         words = reply.text.split(" ")
         for i, word in enumerate(words):
             text = word if i == 0 else f" {word}"

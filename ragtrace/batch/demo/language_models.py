@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from ragtrace.batch.demo.traffic import Reply
 
 SYSTEM = (
     "You answer questions about Python from the given passages only. Answer in one to three short sentences. "
     "If the passages do not answer the question, say that you do not know."
 )
-MAX_TOKENS = 160
-STOP = ("\n",)
-"""The answer is one paragraph: small models continue with endless lists."""
-Ask = Callable[[Sequence[dict[str, str]]], Reply]
-"""Returns the reply to chat messages (role, content)."""
 SMOLLM2 = "SmolLM2-135M-Instruct"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The name of an assistant's model, and the function that asks it; `ask` is None for recorded answers."""
+    """The name of an assistant's model."""
 
     name: str
     provider: str
-    ask: Ask | None = None
 
 
 RECORDED = {

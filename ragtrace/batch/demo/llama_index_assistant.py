@@ -23,18 +23,17 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index_instrumentation.dispatcher import instrument_tags
-from pydantic import PrivateAttr
 
 from ragtrace.batch.demo.corpus import Index
 from ragtrace.batch.demo.language_models import SYSTEM, Model, user_message
-from ragtrace.batch.demo.traffic import Call, Reply, documents_for, reply_to
+from ragtrace.batch.demo.traffic import Call, Reply, current_reply, documents_for
 from ragtrace.records import Document
 
 PASSAGES = 3
 
 
 class LlamaIndexRetriever(BaseRetriever):
-    """Retrieves passages from the corpus, or returns the recorded ones."""
+    """Retrieves passages from the corpus."""
 
     def __init__(self, index: Index) -> None:
         super().__init__()
@@ -53,28 +52,24 @@ def _node(document: Document) -> NodeWithScore:
 
 
 class AssistantLLM(CustomLLM):
-    """Returns the recorded answer of the current request, or asks a model."""
+    """Returns the recorded answer of the current request."""
 
     model: str
-    _ask: Any = PrivateAttr(default=None)
 
     @property
     def metadata(self) -> LLMMetadata:
         """The model's name, and a context window that is large enough for the demo's messages."""
         return LLMMetadata(model_name=self.model, context_window=16_384, num_output=128, is_chat_model=True)
 
-    def _reply(self, messages: Sequence[ChatMessage]) -> Reply:
-        return reply_to([{"role": m.role.value, "content": m.content or ""} for m in messages], self._ask)
-
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """The whole answer."""
-        return _response(self._reply(messages), None)
+        return _response(current_reply(), None)
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """The answer word by word."""
-        reply = self._reply(messages)
+        reply = current_reply()
 
         def words() -> ChatResponseGen:
             for i, word in enumerate(reply.text.split(" ")):
@@ -108,7 +103,6 @@ Engines = tuple[RetrieverQueryEngine, RetrieverQueryEngine]
 def engines(index: Index, model: Model) -> Engines:
     """The query engine without and with streaming."""
     llm = AssistantLLM(model=model.name)
-    llm._ask = model.ask
     template = ChatPromptTemplate.from_messages(
         [("system", SYSTEM), ("user", user_message("{query_str}", ["{context_str}"]))]
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,23 +53,19 @@ class Call:
     assistant: str
     """`langchain` or `llama_index`."""
     question: str
-    reply: Reply | None
-    """The recorded answer; None to ask a model."""
+    reply: Reply
+    """The recorded answer."""
     session: str = ""
     user: str = ""
 
 
-current: ContextVar[Call | None] = ContextVar("ragtrace_demo_call", default=None)
-"""The current request; a recorded model returns its answer."""
+current: ContextVar[Call] = ContextVar("ragtrace_demo_call")
+"""The current request; its model returns the recorded answer."""
 
 
-def reply_to(messages: Sequence[dict[str, str]], ask: Callable[[Sequence[dict[str, str]]], Reply] | None) -> Reply:
-    """The recorded reply of the current request, or that of a model (chat messages with role and content)."""
-    call = current.get()
-    if call is not None and call.reply is not None:
-        return call.reply
-    assert ask is not None, "a request without a recorded reply needs a model"
-    return ask(messages)
+def current_reply() -> Reply:
+    """The recorded reply of the current request."""
+    return current.get().reply
 
 
 def documents_for(query: str, index: Index, k: int) -> list[Document]:
@@ -107,15 +103,15 @@ def questions_for(assistants: Sequence[str], count: int) -> list[Call]:
     chance = random.Random(7)
     queues = []
     for assistant in assistants:
-        queue = [(assistant, question, answers.get((assistant, question))) for question in QUESTIONS]
+        queue = [(assistant, question) for question in QUESTIONS]
         chance.shuffle(queue)
-        queues.append([call for call in queue if call[2] is not None])
+        queues.append([call for call in queue if call in answers])
     calls = queues[0]
     seldom = len(calls) // _FIRST
     for i, call in enumerate(queues[1][:seldom] if len(queues) > 1 else ()):
         calls.insert(_FIRST * (i + 1) + i, call)
     requests = []
     for i in range(count or len(calls)):
-        assistant, question, reply = calls[i % len(calls)]
-        requests.append(Call(assistant, question, reply, f"session-{i // 3}", f"user-{i // 3 % 20}"))
+        assistant, question = call = calls[i % len(calls)]
+        requests.append(Call(assistant, question, answers[call], f"session-{i // 3}", f"user-{i // 3 % 20}"))
     return requests
