@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -16,12 +16,11 @@ from typing import IO, Any
 
 from ragtrace import plugins
 from ragtrace._version import __version__
-from ragtrace.base.private_file import private_opener
 from ragtrace.base.rows import Item, Row, read
 from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
 from ragtrace.batch.checkpoint import Checkpoint, run_id
 from ragtrace.batch.columns import notes
-from ragtrace.batch.reporting.files import check_target
+from ragtrace.batch.reporting.files import check_target, replacing
 from ragtrace.batch.reporting.perturb import perturbed
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Result, metric_of
 from ragtrace.batch.selection import suitable
@@ -126,7 +125,6 @@ def evaluate(
             if progress is not None:
                 progress(len(batch.lines))
     if target is not None and checkpoint is not None:
-        unfinished(target).replace(target)
         checkpoint.close(remove=True)
         judge_store_of(target).unlink(missing_ok=True)
     resumed = 0 if checkpoint is None else checkpoint.done
@@ -177,13 +175,6 @@ def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Ite
         yield replace(original, id=f"{original.id}~{kind}", trace=trace, perturbation=kind, original=original.id)
 
 
-def unfinished(target: Path) -> Path:
-    """The output is written here and renamed when it is complete: a stopped run leaves no incomplete output. Raises
-    DataError for a path that is no file."""
-    check_target(target)
-    return target.with_name(target.name + ".new")
-
-
 def judge_store_of(target: Path) -> Path:
     return target.with_name(target.name + ".judge")
 
@@ -196,12 +187,12 @@ def check_files(*files: str | Path | None) -> None:
             raise SettingError(f"{path} would be overwritten: it is given twice; write to another file")
 
 
-def open_output(target: Path) -> IO[str]:
-    try:
-        path = unfinished(target)
-        return open(path, "w", encoding="utf-8", errors="backslashreplace", opener=private_opener)
-    except OSError as error:
-        raise DataError(f"{target} cannot be written: {error}") from error
+@contextmanager
+def open_output(target: Path) -> Iterator[IO[str]]:
+    """A text file that takes the place of `target` when it is complete: a stopped run leaves no incomplete output.
+    Raises as `replacing`."""
+    with replacing(target) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+        yield stream
 
 
 def _checkpoint(plan: Plan, names: Sequence[str], settings: Settings, target: Path) -> Checkpoint:

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from ragtrace.base.private_file import create_private, private_opener
-from ragtrace.batch.reporting.files import replace_file
+from ragtrace.batch.reporting.page import write as write_page
 from ragtrace.cli import main
 from ragtrace.console.chatlogs import retention, schema
 from ragtrace.console.chatlogs.ingest import ingest
@@ -192,7 +192,7 @@ def test_files_with_texts_are_their_owner_s_alone(tmp_path: Path) -> None:
                 file.write("text")
             assert path.stat().st_mode & 0o777 == (0o644 if name == "old" else 0o600)
         JsonLinesSpanExporter(tmp_path / "spans.jsonl").shutdown()
-        replace_file(tmp_path / "result.json", lambda part: part.write_text("{}"))
+        write_page("{}", tmp_path / "result.json")
     finally:
         os.umask(before)
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("spans.jsonl", "result.json")} == {0o600}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,13 @@ def write_run(run: EvaluationRun, folder: str | os.PathLike[str], analysis: Anal
     analysis = analysis or analyse(run)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    replace_file(path / PARQUET_NAME, lambda part: write_parquet(run, part))
+    with replacing(path / PARQUET_NAME) as part:
+        write_parquet(run, part)
     digest = _digest(path / PARQUET_NAME)
     # UTF-8 cannot encode a lone surrogate; its replacement is the escape that JSON uses for it.
     text = json.dumps(_document(analysis, digest), ensure_ascii=False, allow_nan=False, indent=1)
-    replace_file(path / JSON_NAME, lambda part: part.write_bytes(text.encode("utf-8", "backslashreplace")))
+    with replacing(path / JSON_NAME) as part:
+        part.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def read_run(folder: str | os.PathLike[str]) -> EvaluationRun:
@@ -76,13 +79,18 @@ def check_target(path: Path) -> None:
         raise DataError(f"{path} is no file; give the name of a file, or leave the option out")
 
 
-def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Call `write` with another name next to `path`, and rename it when it is complete. Raises as `check_target`."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file next to `path` that only its owner can read. It takes the place of `path` at the end of the block, and
+    is removed if an error ends the block. Raises DataError as `check_target`, and where it cannot be created."""
     check_target(path)
     part = path.with_name(f".{path.name}.part")
-    create_private(part)
     try:
-        write(part)
+        create_private(part)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error}") from error
+    try:
+        yield part
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

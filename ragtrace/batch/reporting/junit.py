@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from ragtrace.batch.reporting.files import replace_file
+from ragtrace.batch.reporting.files import replacing
 from ragtrace.batch.reporting.gates import GateResult
 from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result
 from ragtrace.batch.reporting.score_text import detail_lines, problem_text
@@ -41,7 +41,8 @@ def write_junit(
     text = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, lambda part: part.write_bytes(text))
+        with replacing(path) as part:
+            part.write_bytes(text)
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from error
 

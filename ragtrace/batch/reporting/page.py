@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ragtrace.batch.reporting.files import replace_file
+from ragtrace.batch.reporting.files import replacing
 from ragtrace.batch.reporting.formats import clip
 from ragtrace.errors import package
 
@@ -43,7 +43,8 @@ def write(page: str, path: str | os.PathLike[str]) -> Path:
     all. Raises OSError if it cannot be written."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, lambda part: part.write_text(page, encoding="utf-8"))
+    with replacing(target) as part:
+        part.write_text(page, encoding="utf-8")
     return target
 
 

@@ -182,7 +182,7 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
     from ragtrace.base import terminal
     from ragtrace.batch.rescore.job import local_batches, ray_batches, run_suite
     from ragtrace.batch.rescore.ray_cluster import logs_source
-    from ragtrace.batch.rescore.result_file import ResultFile
+    from ragtrace.batch.rescore.result_file import open_results
     from ragtrace.batch.rescore.stored_logs import Missing
 
     logs = _read_file(options)
@@ -196,7 +196,7 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
         return 1 if logs.errors or logs.left_out["without texts"] else 0
     # In a terminal, scores and a progress bar on the same lines would be unreadable.
     is_visible = target is not None or not sys.stdout.isatty()
-    with ResultFile(target, options.file, suite, rows) as results:
+    with open_results(target, options.file, suite, rows) as results:
         checkpoint = results.checkpoint
         if checkpoint is not None and checkpoint.done:
             say(f"{checkpoint.done:,} of them were evaluated in an earlier run")
@@ -207,7 +207,6 @@ def _rescore_into_file(options: argparse.Namespace, suite: RescoreSuite, cluster
             else:
                 batches = ray_batches(suite, cluster, len(rows), logs_source(rows), checkpoint)
             outcome = run_suite(suite, batches, results.write, progress, parallel=processes > 0, target=target)
-        results.complete()
     return _conclude(options, outcome, "written", logs.errors)
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from ragtrace.base.private_file import create_private
 from ragtrace.batch.batches import ScoredRow
+from ragtrace.batch.reporting.files import replacing
 from ragtrace.batch.rescore.stored_logs import LogSelection, is_present
-from ragtrace.batch.run import open_output, unfinished
+from ragtrace.batch.run import open_output
 from ragtrace.console.chatlogs.schema import in_period, scores, traces
-from ragtrace.errors import DataError, package
+from ragtrace.errors import package
 from ragtrace.evaluation import Evaluator
 
 if TYPE_CHECKING:
@@ -42,46 +42,51 @@ def is_parquet(path: Path) -> bool:
     return True
 
 
-class ScoreTable(AbstractContextManager["ScoreTable"]):
-    """Writes lines to a file of Parquet, which has its name when all are written; a context manager."""
+WriteLines = Callable[[Iterable[Mapping[str, Any]]], None]
 
-    def __init__(self, target: Path) -> None:
-        """Raises DataError for a file that cannot be written."""
-        import pyarrow
-        import pyarrow.parquet
 
-        self._target = target
-        self._schema = pyarrow.schema(
-            [(name, getattr(pyarrow, kind)()) for name, kind in COLUMNS.items()], metadata={"format": "ragtrace-scores"}
-        )
-        try:
-            create_private(unfinished(target))
-        except OSError as error:
-            raise DataError(f"{target} cannot be written: {error}") from error
-        self._writer = pyarrow.parquet.ParquetWriter(unfinished(target), self._schema, compression="zstd")
-        self._lines: list[Mapping[str, Any]] = []
+@contextmanager
+def line_writer(target: Path | None) -> Iterator[WriteLines]:
+    """Writes lines to a file that has its name when all are written, or to standard output. Parquet, by the file's
+    name, takes lines with the fields of COLUMNS; JSON lines are of any fields. Raises DataError for a file that cannot
+    be written."""
+    if target is not None and is_parquet(target):
+        with replacing(target) as part, _parquet_writer(part) as write_table:
+            yield write_table
+        return
+    with nullcontext(sys.stdout) if target is None else open_output(target) as stream:
 
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
+        def write(lines: Iterable[Mapping[str, Any]]) -> None:
+            for line in lines:
+                stream.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Adds lines with the fields of COLUMNS."""
-        self._lines += lines
-        if len(self._lines) >= _GROUP:
-            self._write_group()
+        yield write
+        stream.flush()
 
-    def _write_group(self) -> None:
-        import pyarrow
 
-        if self._lines:
-            self._writer.write_table(pyarrow.Table.from_pylist(self._lines, schema=self._schema))
-            self._lines = []
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[WriteLines]:
+    import pyarrow
+    import pyarrow.parquet
 
-    def complete(self) -> None:
-        """Writes what is left, and gives the file its name."""
-        self._write_group()
-        self._writer.close()
-        unfinished(self._target).replace(self._target)
+    schema = pyarrow.schema(
+        [(name, getattr(pyarrow, kind)()) for name, kind in COLUMNS.items()], metadata={"format": "ragtrace-scores"}
+    )
+    group: list[Mapping[str, Any]] = []
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+
+        def write_group() -> None:
+            writer.write_table(pyarrow.Table.from_pylist(group, schema=schema))
+            group.clear()
+
+        def write(lines: Iterable[Mapping[str, Any]]) -> None:
+            group.extend(lines)
+            if len(group) >= _GROUP:
+                write_group()
+
+        yield write
+        if group:
+            write_group()
 
 
 def score_lines(row: ScoredRow) -> Iterator[dict[str, Any]]:
@@ -113,22 +118,11 @@ def export_scores(store: Store, checks: Sequence[Evaluator], selection: LogSelec
 
     Raises DataError for a file that cannot be written, StoreError as the store does, MissingExtraError.
     """
-    lines = _stored_lines(store, checks, selection)
     count = 0
-    if is_parquet(target):
-        with ScoreTable(target) as table:
-            for line in lines:
-                table.write([line])
-                count += 1
-            table.complete()
-        return count
-    to_stdout = str(target) == "-"
-    with nullcontext(sys.stdout) if to_stdout else open_output(target) as stream:
-        for line in lines:
-            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+    with line_writer(None if str(target) == "-" else target) as write:
+        for line in _stored_lines(store, checks, selection):
+            write([line])
             count += 1
-    if not to_stdout:
-        unfinished(target).replace(target)
     return count
 
 
