@@ -89,46 +89,73 @@ class DecodedText:
         return at, at + 1
 
 
+class ViewParts:
+    """A view that is put together of parts of a text, and of other characters before, between and behind them."""
+
+    def __init__(self, source: DecodedText) -> None:
+        self.source = source
+        self.edits: list[Edit] = []
+        self.length = 0
+        self.last = 0
+        """Where what was added last ends in the text."""
+        self._pieces: list[str] = []
+
+    def copy(self, start: int, end: int) -> None:
+        """Add characters of the text."""
+        if start != self.last:
+            self.edits.append(Edit(self.length, self.length, self.last, start))
+        self._pieces.append(self.source.text[start:end])
+        self.length += end - start
+        self.last = end
+
+    def replace(self, start: int, end: int, characters: str) -> None:
+        """Add other characters in the place of those of the text, which may be none."""
+        self.edits.append(Edit(self.length, self.length + len(characters), start, end))
+        self._pieces.append(characters)
+        self.length += len(characters)
+        self.last = end
+
+    def view(self) -> DecodedText:
+        """What was added so far."""
+        return DecodedText("".join(self._pieces), self.edits, self.source)
+
+
 def decoded(text: str) -> DecodedText | None:
     """The text with its escapes (JSON, Python, URL, HTML, CSS, Markdown) decoded and without marks that show nothing;
     None where it has none. Linear in the length."""
-    is_form = "+" in text and _FORM.search(text) is not None
-    view = replaced(text, _PLUS.finditer(text), lambda _: " ") if is_form else None  # before %2B is a plus
-    text = text if view is None else view.text
+    original = view = DecodedText(text, [])
+    if "+" in text and _FORM.search(text):
+        view = replaced(view, _PLUS.finditer(text), lambda _: " ") or view  # before %2B is a plus
     for _ in range(_ROUNDS):
-        further = replaced(text, _escapes(text), _meaning, view)
+        further = replaced(view, _escapes(view.text), _meaning)
         if further is None:
             break
-        view, text = further, further.text
-    return view
+        view = further
+    return None if view is original else view
 
 
 def unwrapped(source: DecodedText) -> DecodedText | None:
     """The text with a blank where a line break, a tab or a plus is between two digits; None where none does."""
     if not _BROKEN.search(source.text):
         return None
-    return replaced(source.text, _WRAP.finditer(source.text), lambda _: " ", source)
+    return replaced(source, _WRAP.finditer(source.text), lambda _: " ")
 
 
 def rejoined(source: DecodedText) -> DecodedText | None:
     """The words that a line break may have cut in two, put together, one a line: those with an @ before the break, and
     those that are no words on both sides. None where the text has no such break. Linear in the length."""
     text = source.text
-    pieces: list[str] = []
-    edits: list[Edit] = []
-    last = length = 0
+    parts = ViewParts(source)
     for match in _BREAK.finditer(text):
-        line = text[max(last, match.start() - _LONGEST_HALF) : match.start()]
+        line = text[max(parts.last, match.start() - _LONGEST_HALF) : match.start()]
         after = text[match.end() : match.end() + _LONGEST_HALF].split(None, 1)[0]
         before = line.removesuffix("\r").removesuffix("=").rsplit(None, 1)[-1:]
         if before and not line.endswith((" ", "\t")) and _can_be_a_value(before[0], after):
             start = match.start() - len(line) + line.rindex(before[0])
-            joint = length + 1 + len(before[0])
-            edits.append(Edit(length, length + 1, last, start))
-            edits.append(Edit(joint, joint, start + len(before[0]), match.end()))
-            pieces += ("\n", before[0], after)
-            length, last = joint + len(after), match.end() + len(after)
-    return DecodedText("".join(pieces), edits, source) if edits else None
+            parts.replace(parts.last, start, "\n")
+            parts.copy(start, start + len(before[0]))
+            parts.copy(match.end(), match.end() + len(after))
+    return parts.view() if parts.edits else None
 
 
 def _can_be_a_value(before: str, after: str) -> bool:
@@ -138,23 +165,18 @@ def _can_be_a_value(before: str, after: str) -> bool:
 
 
 def replaced(
-    text: str,
-    matches: Iterable[re.Match[str]],
-    meaning: Callable[[re.Match[str]], str],
-    source: DecodedText | None = None,
+    source: DecodedText, matches: Iterable[re.Match[str]], meaning: Callable[[re.Match[str]], str]
 ) -> DecodedText | None:
-    pieces: list[str] = []
-    edits: list[Edit] = []
-    last = length = 0
+    parts = ViewParts(source)
     for match in matches:
         new = meaning(match)
-        if match.start() >= last and new != match.group():
-            length += match.start() - last
-            edits.append(Edit(length, length + len(new), *match.span()))
-            pieces += (text[last : match.start()], new)
-            length += len(new)
-            last = match.end()
-    return DecodedText("".join((*pieces, text[last:])), edits, source) if edits else None
+        if match.start() >= parts.last and new != match.group():
+            parts.copy(parts.last, match.start())
+            parts.replace(*match.span(), new)
+    if not parts.edits:
+        return None
+    parts.copy(parts.last, len(source.text))
+    return parts.view()
 
 
 def _escapes(text: str) -> Iterator[re.Match[str]]:

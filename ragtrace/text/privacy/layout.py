@@ -11,7 +11,7 @@ import re
 from functools import cache
 from itertools import pairwise
 
-from ragtrace.text.privacy.decoded import DecodedText, Edit, replaced
+from ragtrace.text.privacy.decoded import DecodedText, ViewParts, replaced
 from ragtrace.text.privacy.label_search import has_label
 from ragtrace.text.privacy.rule_engine import pattern, words
 
@@ -80,57 +80,20 @@ def laid_out(source: DecodedText) -> DecodedText | None:
     lines = _marked_lines(source) if is_marked else None
     if lines is None:
         return None
-    view = replaced(lines.text, _PIECE.finditer(lines.text), _meaning, lines)
+    view = replaced(lines, _PIECE.finditer(lines.text), _meaning)
     plain = lines if view is None else view
     return (_with_rows(plain) if "|" in plain.text else None) or view
-
-
-class _ViewParts:
-    """A view that is put together of parts of a text, and of other characters between them."""
-
-    def __init__(self, source: DecodedText) -> None:
-        self.source = source
-        self.edits: list[Edit] = []
-        self.length = 0
-        self._pieces: list[str] = []
-        self._last = 0
-
-    def copy(self, start: int, end: int) -> None:
-        """Add characters of the text."""
-        if start != self._last:
-            self.edits.append(Edit(self.length, self.length, self._last, start))
-        self._pieces.append(self.source.text[start:end])
-        self.length += end - start
-        self._last = end
-
-    def insert(self, characters: str, at: int) -> None:
-        """Add characters that the text has not at this place."""
-        self.edits.append(Edit(self.length, self.length + len(characters), at, at))
-        self._pieces.append(characters)
-        self.length += len(characters)
-        self._last = at
-
-    def add_line(self, name: str, cell: Cell) -> None:
-        """Add a line with a name and the characters of a cell."""
-        start, end = cell
-        self.insert(f"\n{name}: ", start)
-        self.copy(start, end)
-        self.insert(" ;", end)
-
-    def view(self) -> DecodedText:
-        """What was added so far."""
-        return DecodedText("".join(self._pieces), self.edits, self.source)
 
 
 def _marked_lines(source: DecodedText) -> DecodedText | None:
     """The lines with a mark of a layout, two lines before each and one after it; None where no line has a mark."""
     text = source.text
-    parts = _ViewParts(source)
+    parts = ViewParts(source)
     searched = copied = 0
     while (mark := _next_mark(text, searched)) is not None:
         start = max(copied, _two_lines_before(text, mark.start()))
         if start > copied:
-            parts.insert("\n", start)  # what follows belongs to another paragraph
+            parts.replace(start, start, "\n")  # what follows belongs to another paragraph
         searched = _line_end(text, mark.end())
         copied = _line_end(text, searched)
         parts.copy(start, copied)
@@ -214,7 +177,7 @@ Cell = tuple[int, int]
 def _with_rows(source: DecodedText) -> DecodedText | None:
     """The text with "label: value" in the place of each row of a table; None where it has no row with a value."""
     text = source.text
-    parts = _ViewParts(source)
+    parts = ViewParts(source)
     copied = 0
     heads: list[str] = []
     is_ruled = False
@@ -233,7 +196,7 @@ def _with_rows(source: DecodedText) -> DecodedText | None:
             if (labelled := _labelled(text, cells, heads)) and parts.length < _GROWTH * len(text):
                 parts.copy(copied, start)
                 for name, cell in labelled:
-                    parts.add_line(name, cell)
+                    _add_line(parts, name, cell)
                 copied = end
             heads = heads or [label(text, cell) for cell in cells]
     if not copied:
@@ -304,7 +267,7 @@ def csv_rows(source: DecodedText) -> DecodedText | None:
     """The cells of CSV below the name of an item, or behind it in a row, as lines; None without one. Other cells are
     left out: exports have many, and to search them twice takes long."""
     text = source.text
-    parts = _ViewParts(source)
+    parts = ViewParts(source)
     announced = cache(_announced)  # many rows begin alike
     for block in _BLOCK.finditer(text) if "\n" in text else ():
         mark = _CELL_MARKS[block["mark"]]
@@ -331,7 +294,15 @@ def _announced(cell: str) -> str:
     return name if _SECRET_NAME.search(name) or _OTHER_LABEL.search(name) or (name and has_label(name)) else ""
 
 
-def _add(parts: _ViewParts, name: str, cell: Cell) -> None:
+def _add(parts: ViewParts, name: str, cell: Cell) -> None:
     text = parts.source.text
     if name and _TELLING.match(text, *cell) and parts.length < _GROWTH * len(text):
-        parts.add_line(name, cell)
+        _add_line(parts, name, cell)
+
+
+def _add_line(parts: ViewParts, name: str, cell: Cell) -> None:
+    """Add a line with a name and the characters of a cell."""
+    start, end = cell
+    parts.replace(start, start, f"\n{name}: ")
+    parts.copy(start, end)
+    parts.replace(end, end, " ;")
