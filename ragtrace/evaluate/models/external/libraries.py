@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ragtrace.errors import ModelError, package
 
@@ -38,7 +39,20 @@ def load_errors(what: str) -> Iterator[None]:
         raise ModelError(f"{what} cannot be loaded: {reason}") from error
 
 
-def device() -> str:
-    """The device for a model: the first GPU, or the processor."""
-    torch = package("torch", EXTRA, "A model that a setting names")
-    return "cuda" if torch.cuda.is_available() else "cpu"
+class PretrainedModel:
+    """A model of transformers with its tokenizer, on the first GPU, or on the processor."""
+
+    def __init__(self, name: str, loader: str, *, trust: bool = False, **options: Any) -> None:
+        """`loader` is a class of transformers, and `options` are its; `trust` runs the code that comes with the
+        weights. Raises MissingExtraError without transformers, ModelError for a model that cannot be loaded."""
+        transformers, torch = (package(p, EXTRA, f"models.entailment {name!r}") for p in ("transformers", "torch"))
+        access = {"local_files_only": is_local(name), "trust_remote_code": trust}
+        with load_errors(f"the model {name!r}"):
+            self.device = "cuda" if torch.cuda.is_available() else "cpu"
+            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name, **access)
+            model: Any = getattr(transformers, loader).from_pretrained(name, **options, **access)
+            self.model: Any = model.to(self.device).eval()
+
+    def tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return len(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

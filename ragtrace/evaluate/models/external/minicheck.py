@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from ragtrace.errors import ModelError, package
-from ragtrace.evaluate.models.external.libraries import EXTRA, RUN, device, is_local, load_errors
+from ragtrace.errors import ModelError
+from ragtrace.evaluate.models.external.libraries import RUN, PretrainedModel
 from ragtrace.evaluate.models.external.passages import passages, windows
 from ragtrace.text.sentences import split
 
@@ -25,21 +24,14 @@ _TOP = 5
 """Likeliest first tokens of an answer that are read."""
 
 
-class Generator:
-    """What both kinds of language models share: a tokenizer, and texts cut into sentences and passages."""
+class Generator(PretrainedModel):
+    """What both kinds of language models share: texts without the tokenizer's marks, cut into sentences."""
 
     room: int
 
-    def __init__(self, name: str, loader: str, **options: Any) -> None:
-        """`loader` is a class of transformers. Raises MissingExtraError without transformers, ModelError for a model
-        that cannot be loaded."""
-        transformers = package("transformers", EXTRA, f"models.entailment {name!r}")
-        options |= {"local_files_only": is_local(name)}
-        with load_errors(f"the model {name!r}"):
-            self.device = device()
-            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name, **options)
-            model: Any = getattr(transformers, loader).from_pretrained(name, dtype="auto", **options)
-            self.model: Any = model.to(self.device).eval()
+    def __init__(self, name: str, loader: str, trust: bool = False) -> None:
+        """See `PretrainedModel`."""
+        super().__init__(name, loader, trust=trust, dtype="auto")
         special = {str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special}
         marks = sorted({*special, *self.tokenizer.all_special_tokens}, key=len, reverse=True)
         self._marks = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
@@ -47,10 +39,6 @@ class Generator:
     def plain(self, text: str) -> str:
         """The text with a space inside the tokenizer's marks: a text must not end its turn, nor begin another one."""
         return self._marks.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}", text)
-
-    def tokens(self, text: str) -> int:
-        """Tokens of a text."""
-        return len(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def statements(self, answer: str) -> list[str]:
         """The sentences of an answer; one that leaves no room for a passage is cut."""
@@ -112,7 +100,7 @@ class CausalMiniCheck(Generator):
 
     def __init__(self, name: str, trust: bool = False) -> None:
         """`trust` runs the code that comes with the weights. Raises MissingExtraError, or ModelError."""
-        super().__init__(name, "AutoModelForCausalLM", trust_remote_code=trust)
+        super().__init__(name, "AutoModelForCausalLM", trust)
         if not self.tokenizer.chat_template:
             raise ModelError(f"the model {name!r} has no chat template; name a Bespoke-MiniCheck model")
         most = min(self._TOKENS, int(getattr(self.model.config, "max_position_embeddings", self._TOKENS)))

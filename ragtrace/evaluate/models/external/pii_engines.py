@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import SettingError, package
 from ragtrace.evaluate.models.external.libraries import clean, is_local, load_errors
@@ -14,11 +12,8 @@ _SURE = 0.5
 """Score from which an entity counts. Presidio gives less to text that has only the shape: nine digits, for example."""
 
 
-class _Entity(NamedTuple):
-    kind: str
-    start: int
-    end: int
-    score: float
+Scored = tuple[float, Named]
+"""An entity's score, and the entity."""
 
 
 class Presidio:
@@ -44,12 +39,12 @@ class Presidio:
             # It asks the net for the list of top-level domains; ours finds e-mail addresses without.
             self._analyzer.registry.remove_recognizer("EmailRecognizer")
 
-    def find(self, text: str) -> list[_Entity]:
+    def find(self, text: str) -> list[Scored]:
         """The entities with a score of at least 0.5, in no particular order."""
         results = self._analyzer.analyze(text=text, language="en", score_threshold=_SURE)
         kinds = [(result.entity_type.lower(), result) for result in results]
         return [
-            _Entity(self._KINDS.get(kind, kind), result.start, result.end, float(result.score))
+            (float(result.score), Named(self._KINDS.get(kind, kind), result.start, result.end))
             for kind, result in kinds
             if kind not in self._NO_LEAK
         ]
@@ -82,14 +77,14 @@ class Gliner:
         with load_errors(f"the GLiNER model {name!r}"):
             self._model = gliner.GLiNER.from_pretrained(name, local_files_only=is_local(name))
 
-    def find(self, text: str) -> list[_Entity]:
+    def find(self, text: str) -> list[Scored]:
         """The entities with a score of at least 0.5, in no particular order."""
         labels = list(self._LABELS)
         entities = []
         for begin in range(0, max(1, len(text) - self._OVERLAP), self._WINDOW - self._OVERLAP):
             for entity in self._model.predict_entities(text[begin : begin + self._WINDOW], labels, threshold=_SURE):
                 start, end = begin + int(entity["start"]), begin + int(entity["end"])
-                entities.append(_Entity(self._LABELS[entity["label"]], start, end, float(entity["score"])))
+                entities.append((float(entity["score"]), Named(self._LABELS[entity["label"]], start, end)))
         return entities
 
 
@@ -115,7 +110,7 @@ def personal(text: str, name: str) -> list[Named]:
     engine = pii_engines.get(name)
     selected: list[Named] = []
     entities = engine.find(clean(text[:_MAX_CHARS]))
-    for kind, start, end, _ in sorted(entities, key=lambda e: (-e.score, e.start - e.end)):
-        if not any(start < other.end and other.start < end for other in selected):
-            selected.append(Named(kind, start, end))
+    for _, one in sorted(entities, key=lambda scored: (-scored[0], scored[1].start - scored[1].end)):
+        if not any(one.start < other.end and other.start < one.end for other in selected):
+            selected.append(one)
     return sorted(selected, key=lambda n: n.start)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from ragtrace.base.groups import groups_of
-from ragtrace.errors import ModelError, package
+from ragtrace.errors import ModelError
 from ragtrace.evaluate.models.external.consistency import Consistency
-from ragtrace.evaluate.models.external.libraries import EXTRA, device, is_local, load_errors
+from ragtrace.evaluate.models.external.libraries import PretrainedModel
 from ragtrace.evaluate.models.external.passages import nearest, windows
 
 _QUESTION = (
@@ -30,7 +29,7 @@ _SURE = 0.5
 """Probability from which a token counts as not supported."""
 
 
-class TokenClassifier:
+class TokenClassifier(PretrainedModel):
     """Per token of the answer the probability that the context does not support it."""
 
     _TOKENS = 4_096
@@ -40,24 +39,15 @@ class TokenClassifier:
     def __init__(self, name: str) -> None:
         """Raises MissingExtraError without transformers, ModelError for a model that cannot be loaded or has other
         labels."""
-        transformers = package("transformers", EXTRA, f"models.entailment {name!r}")
-        local = is_local(name)
-        with load_errors(f"the token classifier {name!r}"):
-            self._device = device()
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name, local_files_only=local)
-            model: Any = transformers.AutoModelForTokenClassification.from_pretrained(name, local_files_only=local)
-            self._model: Any = model.to(self._device).eval()
-        labels = {int(i): str(label).lower() for i, label in model.config.id2label.items()}
+        super().__init__(name, "AutoModelForTokenClassification")
+        config = self.model.config
+        labels = {int(i): str(label).lower() for i, label in config.id2label.items()}
         columns = [i for i, label in labels.items() if _UNSUPPORTED.fullmatch(label)]
         if len(labels) != 2 or len(columns) != 1:
             raise ModelError(f"none of the token classifier's labels {sorted(labels.values())} alone says hallucinated")
         self._column = columns[0]
-        self.most = min(self._TOKENS, int(self._tokenizer.model_max_length), int(model.config.max_position_embeddings))
+        self.most = min(self._TOKENS, int(self.tokenizer.model_max_length), int(config.max_position_embeddings))
         """Tokens of prompt and answer together."""
-
-    def tokens(self, text: str) -> int:
-        """Tokens of a text."""
-        return len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def consistency(self, question: str, documents: Sequence[str], answer: str) -> Consistency:
         """1 minus the greatest probability of a token of the answer. A token's probability is the greatest over the
@@ -107,7 +97,7 @@ class TokenClassifier:
     def _read(self, prompt: str, answer: str) -> list[tuple[int, int, float]]:
         import torch
 
-        encoding = self._tokenizer(
+        encoding = self.tokenizer(
             prompt,
             answer,
             truncation="only_first",
@@ -115,9 +105,9 @@ class TokenClassifier:
             return_offsets_mapping=True,
             return_tensors="pt",
         )
-        inputs = {name: encoding[name].to(self._device) for name in ("input_ids", "attention_mask")}
+        inputs = {name: encoding[name].to(self.device) for name in ("input_ids", "attention_mask")}
         with torch.no_grad():
-            rows = torch.softmax(self._model(**inputs).logits[0].float(), -1)[:, self._column].tolist()
+            rows = torch.softmax(self.model(**inputs).logits[0].float(), -1)[:, self._column].tolist()
         places = zip(encoding.sequence_ids(0), encoding["offset_mapping"][0].tolist(), rows, strict=True)
         return [(start, end, p) for text, (start, end), p in places if text == 1 and end > start]
 
