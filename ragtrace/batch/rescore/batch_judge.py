@@ -16,7 +16,7 @@ from ragtrace.batch.rescore.batch_file import BatchFile, SavedReply, SentBatch, 
 from ragtrace.errors import PENDING, EvaluationError, SettingError
 from ragtrace.evaluate.judge.budget import NANO, Reservation
 from ragtrace.evaluate.judge.client import Judge, JudgeError, JudgeRequest
-from ragtrace.evaluate.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
+from ragtrace.evaluate.judge.completions import Completion, NoReplyError, Usage, read_reply
 from ragtrace.settings import Settings
 from ragtrace.settings.value_forms import is_server
 
@@ -66,17 +66,17 @@ class BatchJudge(Judge):
         if reply is None:
             if not self.is_final:
                 body = json.dumps(self._body(request, options), ensure_ascii=False)
-                self._file.add(WaitingRequest(id, body, self._batch_nano(most)))
+                self._file.add(WaitingRequest(id, body, self._nano(most)))
             raise JudgeError(PENDING, "the question waits for a batch")
         if reply.error:
             raise JudgeError("judge_refused", f"the batch has no reply: {reply.error}")
         try:
             completion = read_reply(json.loads(reply.text))
         except NoReplyError as error:
-            raise JudgeError("judge_unavailable", str(error), Usage(cost=self._batch_nano(most) / NANO)) from error
+            raise JudgeError("judge_unavailable", str(error), Usage(cost=self._nano(most) / NANO)) from error
         if request.top and not completion.top:
             self.gives_logprobs = False
-        return replace(completion, usage=self._cost(completion.usage, most))
+        return replace(completion, usage=self._with_cost(completion.usage, most))
 
     def _body(self, request: JudgeRequest, options: Mapping[str, Any]) -> dict[str, Any]:
         """What a single call would send."""
@@ -92,15 +92,8 @@ class BatchJudge(Judge):
         parameters = {name: value for name, value in parameters.items() if name not in unsent}
         return {"model": self._api.model, "messages": list(request.messages), **parameters}
 
-    def _batch_nano(self, usage: Usage) -> int:
-        return round(self._nano(usage) * self._share)
-
-    def _cost(self, usage: Usage, most: Usage) -> Usage:
-        """The usage with its cost; a reply that does not say it, or says what cannot be, has used the most."""
-        if usage == Usage():
-            return Usage(cost=self._batch_nano(most) / NANO)
-        usage = plausible(usage, most)
-        return replace(usage, cost=self._batch_nano(usage) / NANO)
+    def _nano(self, usage: Usage) -> int:
+        return round(super()._nano(usage) * self._share)
 
     def send(self) -> int:
         """Sends all collected questions, waits until their batches have ended, and returns their number. Raises
@@ -198,7 +191,7 @@ class BatchJudge(Judge):
             usage = read_reply(json.loads(reply.text)).usage
         except NoReplyError:
             return request.nano
-        return request.nano if usage == Usage() else max(0, min(self._batch_nano(usage), request.nano))
+        return request.nano if usage == Usage() else max(0, min(self._nano(usage), request.nano))
 
     def _settle_batch(self, batch: SentBatch, nano: int) -> None:
         # What an earlier process has set aside in its memory alone is no longer counted, and is not given back.

@@ -12,7 +12,7 @@ from typing import Any
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import PARSE_FAILURE, EvaluationError, SettingError
 from ragtrace.evaluate.judge import litellm_setup
-from ragtrace.evaluate.judge.budget import NANO, Reservation, current_score_key
+from ragtrace.evaluate.judge.budget import NANO, current_score_key
 from ragtrace.evaluate.judge.completions import Completion, NoReplyError, Usage, plausible, read_reply
 from ragtrace.evaluate.judge.deadlines import remaining, within
 from ragtrace.evaluate.judge.ledger import Ledger
@@ -213,7 +213,9 @@ class Judge:
             self.store.settle(reserved, spent)
             lost[0] += Usage(cost=spent / NANO)
             raise
-        return replace(reply, usage=self._settle(reserved, reply.usage, most))
+        usage = self._with_cost(reply.usage, most)
+        self.store.settle(reserved, round(usage.cost * NANO))
+        return replace(reply, usage=usage)
 
     def _steps_back(self, error: Exception, options: Mapping[str, Any]) -> bool:
         """Whether the server may have refused the options rather than the question; if so they are asked for less.
@@ -262,16 +264,12 @@ class Judge:
         """The price of so many tokens, in billionths of a dollar."""
         return round((usage.input_tokens * self._prices[0] + usage.output_tokens * self._prices[1]) * NANO)
 
-    def _settle(self, reserved: Reservation, usage: Usage, most: Usage) -> Usage:
-        """What a request cost. A server that does not say it, or says what cannot be, has used all that was set
-        aside."""
+    def _with_cost(self, usage: Usage, most: Usage) -> Usage:
+        """What a request cost. A server that does not say it, or says what cannot be, has used the most."""
         if usage == Usage():
-            self.store.settle(reserved, reserved.nano)
-            return Usage(cost=reserved.nano / NANO)
+            return Usage(cost=self._nano(most) / NANO)
         usage = plausible(usage, most)
-        nano = self._nano(usage)
-        self.store.settle(reserved, nano)
-        return replace(usage, cost=nano / NANO)
+        return replace(usage, cost=self._nano(usage) / NANO)
 
     def _turned_away(self, error: BaseException | None) -> bool:
         """Whether the server answered with an error. litellm calls a broken connection a server's error, too: what

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragtrace.evaluate.judge.replies import Schema
 from ragtrace.text.privacy.decoded import INVISIBLE
+from ragtrace.text.sanitizer import sendable
 
 Message = dict[str, str]
 
@@ -79,7 +80,7 @@ def render(prompt: Prompt, fields: Mapping[str, str]) -> tuple[list[Message], bo
     text = _PLACE.sub(lambda match: filled.get(match[1], match[0]), prompt.text)
     if prompt.schema:
         text += "\n\nAnswer with JSON alone, in this form:\n" + json.dumps(_form(prompt.schema), ensure_ascii=False)
-    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _sendable(text)}]
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": sendable(text)}]
     return messages, any(len(value) > FIELD_CHARS for value in fields.values())
 
 
@@ -95,11 +96,7 @@ def _form(schema: Schema) -> Any:
     return {"boolean": "true | false", "integer": 1}.get(kind, "…")
 
 
-def _sendable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
 def again(messages: Sequence[Message], answered: str, problem: str) -> list[Message]:
     request = f"That cannot be used: {problem}. Answer once more, with the JSON alone."
-    reply = {"role": "assistant", "content": _sendable(answered[:4_000]) or "(nothing)"}
+    reply = {"role": "assistant", "content": sendable(answered[:4_000]) or "(nothing)"}
     return [*messages, reply, {"role": "user", "content": request}]
