@@ -9,8 +9,6 @@ threshold; of `groundedness` kinds of answers, and the share of right answers by
 another group: what is then above .5 the answer alone tells.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import defaultdict
 from collections.abc import Sequence

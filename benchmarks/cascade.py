@@ -6,8 +6,6 @@ one stated, which is drawn anew 200 times. Prints, for bands of growing width ar
 rows that the judge is asked about (that is its cost, beside asking always) and the balanced accuracy of the cascade.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from pathlib import Path

@@ -4,8 +4,6 @@ Prints rows per second, how busy the cores were, and the memory of all its proce
 and at the end. Linux only: it reads /proc.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import os

@@ -5,8 +5,6 @@ that every Python carries): cold, and warm, where the chunks were seen before. F
 default suite, one by one and in batches of 32; and their ratio to embedding the same text once with the same encoder.
 """
 
-from __future__ import annotations
-
 import argparse
 import pydoc_data.topics
 import random

@@ -13,8 +13,6 @@ asyncio runs. Two figures say how long ragtrace blocks the loop:
   differences of pairs are given, with their range.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import functools

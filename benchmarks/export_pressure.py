@@ -9,8 +9,6 @@ the collector did not get; how late a task that sleeps 5 ms wakes up (median, 99
 and the processor seconds until the last span was exported.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Labelled rows for the benchmarks: readers of the sets, and the rows that are good and bad for an evaluator."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -7,8 +7,6 @@ while each of them offers a trace to the default evaluators. Prints the cost of 
 greatest size, the growth of memory, and whether received = evaluated + dropped.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import resource

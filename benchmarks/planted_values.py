@@ -15,8 +15,6 @@ exported where it stands there as it is, or in the form that was planted, or wit
 Prints the number by place and class; the exit code is 1 if any value is exported.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -7,8 +7,6 @@ the coverage (share of rows with a score) and the time for a row, beside a basel
 published; and paired differences. The tables are those of docs/quality.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

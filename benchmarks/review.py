@@ -6,8 +6,6 @@
 It writes into the store: a queue, users, reviews. `think` is how long each reviewer looks at a log.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import threading

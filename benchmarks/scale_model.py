@@ -4,8 +4,6 @@ Computed from the figures in scale_figures.json, which the other benchmarks meas
 Prints the tables of docs/scale.md; --write puts them there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

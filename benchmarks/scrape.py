@@ -11,8 +11,6 @@ Then one application in several processes that share a directory, and `observe_r
 in a row, and after 3 ms of sleep each, as requests come, when other work has filled the processor's caches.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import statistics

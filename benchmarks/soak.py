@@ -14,8 +14,6 @@ end its growth since minute 10 (or the middle of a shorter run), and the differe
 - evaluations delivered - (stored + spilled at the end + lost), and exported spans that the collector did not get.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

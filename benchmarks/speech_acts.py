@@ -4,8 +4,6 @@
 of their 462 sentences does. Prints how `ragtrace.text.claims` takes them.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -5,8 +5,6 @@
 Texts are made here, with a fixed seed. Without --url the store is a file in a temporary folder. Nothing is asserted.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

@@ -3,8 +3,6 @@
 python benchmarks/topics.py [--questions 5000]
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import random

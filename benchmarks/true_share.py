@@ -6,8 +6,6 @@ ones (85 % of the bad and 5 % of the good) are evaluated with p = .9 and others 
 score is binormal with an area under the ROC curve of .65, .8 or .9.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import random

@@ -1,7 +1,5 @@
 """What a process and all below it use, by /proc; processes that have ended count nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

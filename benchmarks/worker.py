@@ -13,8 +13,6 @@ that does nothing else, and that of a worker and its evaluating process from the
 through the worker is the first over the second.
 """
 
-from __future__ import annotations
-
 import argparse
 import http.client
 import json

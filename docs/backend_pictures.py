@@ -3,8 +3,6 @@
 The servers are those of tests/backends. Needs playwright and chromium.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -6,8 +6,6 @@ prompt version; nobody reviewed them, so the verdicts are made up: from the scor
 langchain, llama-index, models, serve, and Debian's chromium; takes a few minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import logging

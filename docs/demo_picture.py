@@ -1,7 +1,5 @@
 """Draws the end of a run of `ragtrace demo`: python docs/demo_picture.py"""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Write the pages that are made from the code: python docs/generate.py"""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -4,8 +4,6 @@ A command that draws pictures writes the digest of what they show into docs/pict
 with the files of today. `--drawn NAME` writes it where only words of comments changed: the pictures are still right.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -11,8 +11,6 @@ so answers are looked up by assistant and question: under another release the pa
 those that the model saw.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

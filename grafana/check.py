@@ -7,8 +7,6 @@ parses every query, and its tools check the rules, their unit tests and the rout
 grafana/types: TypeScript's compiler checks every dashboard against the types of @grafana/schema.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import importlib.util

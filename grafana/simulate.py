@@ -7,8 +7,6 @@ promtool turns it into blocks, with the results of recording rules and alerts. I
 run each of their queries.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Series over one axis of time, and their OpenMetrics files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The simulated applications, their requests and their evaluators: what simulate.py loads into a Prometheus."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import time

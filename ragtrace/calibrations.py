@@ -16,8 +16,6 @@ The pipeline calls a `File` before each batch; it checks the disk every two seco
 unreadable, the last calibrations remain active. To remove them, write a file whose `evaluators` is `{}`.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """The command line: `ragtrace doctor`, and the commands of the parts that are installed."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

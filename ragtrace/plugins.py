@@ -1,7 +1,5 @@
 """From a name to the evaluator: built in, by entry point, or `module:attribute`."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.metadata

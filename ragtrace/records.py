@@ -1,7 +1,5 @@
 """The values that travel through ragtrace. They are frozen, so any thread may hold them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

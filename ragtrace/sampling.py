@@ -6,8 +6,6 @@ of the trace id, and a trace is kept when R >= (1 - p) * 2**56. All processes ag
 subset of a higher one's. https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

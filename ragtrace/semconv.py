@@ -4,8 +4,6 @@ The `gen_ai.*` conventions are in status Development and live outside the core O
 are plain strings here; a test compares them with what `opentelemetry-util-genai` emits.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 # --- OpenTelemetry GenAI: operations -------------------------------------------------------------

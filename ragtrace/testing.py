@@ -1,8 +1,6 @@
 """For tests of ragtrace and of what people build on it: requests recorded in memory, and public fakes. No mocks, no
 clocks that run by themselves. docs/testing.md shows how to use it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """What the tests share."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

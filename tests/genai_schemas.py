@@ -1,7 +1,5 @@
 """Checks the JSON of a span's attributes against OpenTelemetry's published schemas (`tests/schemas`)."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Mapping

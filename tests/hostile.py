@@ -1,7 +1,5 @@
 """Objects of an application that raise when they are looked at, as closed connections and unbound proxies do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

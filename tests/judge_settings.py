@@ -1,7 +1,5 @@
 """Settings of tests that ask a judge; tests beside an import of `own_settings` have no settings of the machine's."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ for PostgreSQL is a `server` test by its fixture or parameter. A test without a 
 listens at a port, so that the fast tests stay fast.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator

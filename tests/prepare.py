@@ -4,8 +4,6 @@ In CI nothing may be skipped, so it is installed here. Elsewhere a test that mis
 that names it: a workstation need not have torch because of us.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """A real Redis server for tests: each has its own folder, and a test can kill it and start it again."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

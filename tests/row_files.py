@@ -1,7 +1,5 @@
 """Rows of a test module, from the JSON file beside it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

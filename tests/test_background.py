@@ -1,7 +1,5 @@
 """The bounded queue with worker threads: nothing is lost without being counted, and a forked child starts empty."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import math

@@ -1,7 +1,5 @@
 """Thresholds from the calibration file: in force without a restart, visible as a new version, never half applied."""
 
-from __future__ import annotations
-
 import json
 import logging
 import urllib.request

@@ -1,7 +1,5 @@
 """Behind a head sampler the probabilities are right: OpenTelemetry's own samplers, in the process and on the wire."""
 
-from __future__ import annotations
-
 import functools
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Values that are made on first use: once for each key, and no more than are kept."""
 
-from __future__ import annotations
-
 import threading
 import time
 from unittest import mock

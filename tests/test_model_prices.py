@@ -1,7 +1,5 @@
 """What a request costs, with cached tokens at their own price."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from types import SimpleNamespace

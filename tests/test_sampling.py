@@ -1,7 +1,5 @@
 """The laws of sampling: subset, ratio, probability, and the weight 1/p that follows from them."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The names that go out: OpenTelemetry's where it has one, and nowhere but in one module."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where settings come from, and what a wrong one says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

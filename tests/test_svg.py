@@ -1,7 +1,5 @@
 """The shapes and scales of the charts."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from xml.etree import ElementTree
 

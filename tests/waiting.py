@@ -1,7 +1,5 @@
 """What tests wait for."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -6,8 +6,6 @@ Needs the packages build, twine and cyclonedx-bom (`make release` installs them)
 size of each extra, and writes the packages and, for each extra, what was installed as CycloneDX (sbom-EXTRA.json).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

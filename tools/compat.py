@@ -6,8 +6,6 @@ capture tests run there. A backend's environment has the server alone; the tests
 and start that server. The table of results goes to standard output and, with --write, to docs/compatibility.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import os

@@ -4,8 +4,6 @@ A function is its name and a hash of its syntax tree without imports and without
 code, the ledger is empty. Names of modules inside of texts count as code: they stand in the ledger.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

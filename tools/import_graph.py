@@ -1,7 +1,5 @@
 """Reads Python files and the imports between them, with the standard library alone."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@ python tools/measure_house.py --lower                     writes the figures of 
 python tools/measure_house.py --list                      the places behind every figure that misses its aim
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

@@ -5,8 +5,6 @@ python tools/plain_words.py [PAGE or MODULE ...]
 Of a module it reads docstrings, comments and texts, so that errors, log lines and help texts are read, too.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

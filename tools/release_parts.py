@@ -1,7 +1,5 @@
 """A short program for each extra that uses its part, where nothing but ragtrace and this extra is installed."""
 
-from __future__ import annotations
-
 _PIPELINE = """
 import ragtrace
 from ragtrace.testing import Capture, make_trace

@@ -7,8 +7,6 @@ The answers are those of `benchmarks/*.jsonl` and answers made from them by rule
 a phone number, in capitals. Evaluators that need a judge or a language model are left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -8,8 +8,6 @@ Writes ragtrace/evaluate/models/data/encoder.onnx, which holds no weights, and e
 in the package's file. Run training/checksums.py afterwards. Needs onnx.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

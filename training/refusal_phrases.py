@@ -4,8 +4,6 @@ Their templates are in refusal_declines.txt and refusal_answers.txt, by language
 language (refusal_topics.json), `{n}` for a number. No data set's text is among them.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """What the training scripts share: rows of labelled sets, hashed n-grams, and the error of probabilities."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -5,8 +5,6 @@ labels, where a set tells them. Nothing of dev is trained on; two numbers for ea
 log-odds of the worst sentence of an answer) are fitted on it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ FOLDER/train holds davidson.csv.gz, toxigen_statements.jsonl.gz and ragtruth_tra
 named below (gzipped JSON lines). A set tells only some labels: the others are unknown, and are not trained on there.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

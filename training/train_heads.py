@@ -4,8 +4,6 @@ toxicity_sets.py says what FOLDER/train holds; FOLDER/dev (openai_moderation, su
 is measured on, and calibrates. Needs scikit-learn and torch. Takes about twenty minutes of one core.
 """
 
-from __future__ import annotations
-
 import toxicity
 from sets import OUT, data_parser
 

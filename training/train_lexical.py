@@ -4,8 +4,6 @@ FOLDER holds train/ragtruth_train.jsonl.gz, from which the coefficients are, and
 qags_cnndm, on which they are measured. Needs scikit-learn; takes a minute.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -6,8 +6,6 @@ over XSTest's prompts and over the templates of `refusal_phrases`, with the othe
 training/checksums.py afterwards. Needs scikit-learn. Takes some minutes of one core.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ validation over speech_acts.txt (--validate). Run training/checksums.py afterwar
 minutes of one core.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

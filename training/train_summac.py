@@ -5,8 +5,6 @@ claim is inconsistent if a marked span touches it. Prints the AUROC on a fifth o
 writes ragtrace/evaluate/models/data/summac.npz; run training/checksums.py afterwards.
 """
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

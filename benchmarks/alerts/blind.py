@@ -5,8 +5,6 @@ whether a page, a ticket, either (`some`) or nothing (`quiet`) must fire between
 a look at a miss makes the set seen: then write another one. Needs promtool and pyyaml.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

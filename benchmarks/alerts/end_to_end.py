@@ -7,8 +7,6 @@ to .75 are good), the retriever returns other chunks, the model is exchanged (th
 prompt loses its context. Beside each stands a perfect evaluator, which says what the labels say.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

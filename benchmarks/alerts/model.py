@@ -6,8 +6,6 @@ grafana/rules/tests/*.yml` shows that the rules themselves do the same. Not mode
 begin of an incident. Delays are from the fall, at busy hours, to the end of the step in which it is sure.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from itertools import product

@@ -4,8 +4,6 @@ An answer is bad with a probability that has a rhythm and wobbles; at a time, it
 a matter of sampling.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

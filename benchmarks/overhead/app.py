@@ -10,8 +10,6 @@ CPU time that importing the library and switching it on takes, `memory_mib` the 
 `getsid` and of `getpgid`.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

@@ -1,7 +1,5 @@
 """The applications whose requests are measured. Each one serves a number of requests and returns their durations."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable

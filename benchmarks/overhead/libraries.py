@@ -1,7 +1,5 @@
 """The tracing libraries that are measured: how each one is set up, and what it exports to."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

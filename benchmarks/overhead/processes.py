@@ -1,7 +1,5 @@
 """Runs `app.py` in processes of its own, for peers in virtual environments of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

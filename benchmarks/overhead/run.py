@@ -12,8 +12,6 @@ SDK's batch processor and encoder, as all others do. `ragtrace with evaluation` 
 beside a busy process` is the untraced application while another process computes, as the one that evaluates does.
 """
 
-from __future__ import annotations
-
 import argparse
 import platform
 import statistics

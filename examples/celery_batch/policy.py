@@ -3,8 +3,6 @@
 Put your own client in `generate`, and your own search in `search`; the decorators stay.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Celery application. Start its worker with `celery -A tasks worker`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

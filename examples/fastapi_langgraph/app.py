@@ -1,7 +1,5 @@
 """The web application: streams answers as server-sent events, and takes thumbs. Run it with `uvicorn app:app`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

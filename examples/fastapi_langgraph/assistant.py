@@ -3,8 +3,6 @@
 It knows nothing of ragtrace. Put your own model in `load_model`, and your own retriever in `assistant_graph`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ OTEL_EXPORTER_OTLP_ENDPOINT says where to: the worker, or a Collector in front o
 OpenInference, which its instrumentations of LangChain, LlamaIndex and others write by themselves.
 """
 
-from __future__ import annotations
-
 import sys
 
 from opentelemetry import trace

@@ -1,7 +1,5 @@
 """A score, or a person's verdict, in the form in which it goes to the tools that show traces."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

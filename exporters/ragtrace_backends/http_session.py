@@ -1,7 +1,5 @@
 """An HTTP session whose requests end: the time limit is for the whole request, not for each byte of the answer."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

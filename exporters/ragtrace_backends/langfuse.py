@@ -1,7 +1,5 @@
 """Writes scores through Langfuse's public API, and reads those of people."""
 
-from __future__ import annotations
-
 import os
 import time
 import uuid

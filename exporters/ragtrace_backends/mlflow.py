@@ -1,7 +1,5 @@
 """Writes assessments through MLflow's REST API, of traces that came over OTLP, and reads those of people."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Labels that people gave in a tool that shows traces."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

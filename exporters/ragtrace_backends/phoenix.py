@@ -1,7 +1,5 @@
 """Writes annotations through Phoenix's REST API (`/v1/span_annotations`), and reads those of people."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Asks a backend's REST API. Credentials are in headers alone: never in a URL, an error or a log line."""
 
-from __future__ import annotations
-
 import base64
 import email.utils
 import json

@@ -5,8 +5,6 @@ delivered, replaced by a newer one with the same key, still waiting, or lost for
 `accepted = delivered + replaced + waiting + sum(lost)` in each snapshot.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

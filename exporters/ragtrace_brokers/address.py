@@ -1,7 +1,5 @@
 """Addresses of streams, such as `nats://host:4222/stream`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit

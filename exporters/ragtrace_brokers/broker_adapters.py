@@ -1,7 +1,5 @@
 """From an address to the adapter of its broker."""
 
-from __future__ import annotations
-
 import importlib.util
 
 from ragtrace.errors import MissingExtraError

@@ -3,8 +3,6 @@
 A group commits one offset for each partition, so that the offset below which all is done is what is committed. Messages
 from there on that may have been started before come first after each assignment: at most `IN_FLIGHT` of them."""
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import threading

@@ -1,7 +1,5 @@
 """Keys of payloads, one for each day: their file, and how it is renewed."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

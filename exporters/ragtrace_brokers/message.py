@@ -1,7 +1,5 @@
 """The message that carries one trace, and what every broker's adapter does with it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

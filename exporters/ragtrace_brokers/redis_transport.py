@@ -3,8 +3,6 @@
 Redis keeps streams in memory, so the stream is bounded: entries that every group has done are removed where it is full,
 and where none can be removed publishers are refused. What a dead worker held is claimed by others."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -3,8 +3,6 @@
 The nonce is a keyed hash of what is sealed, so that a message that is published again is the same message: brokers and
 workers recognize it. A reader of the broker learns no more than that."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

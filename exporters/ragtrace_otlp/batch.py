@@ -1,7 +1,5 @@
 """Exports in batches that give way to the application's threads, and counts what could not be exported."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

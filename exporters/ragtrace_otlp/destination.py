@@ -2,8 +2,6 @@
 
 TLS, headers, compression and retries are as their environment variables say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any

@@ -6,8 +6,6 @@ SDK, and is made here from the same entry points. A wrong value in the environme
 it may be meant for another library.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Scores as `gen_ai.evaluation.result` events: OpenTelemetry's form, which works at any time after the request."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ A span takes no attribute after its end, so its scores are added to a copy, and 
 once. Whatever happens (late scores, a full hold, a shutdown), each span leaves exactly once.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import threading

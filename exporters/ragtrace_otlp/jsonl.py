@@ -1,7 +1,5 @@
 """Spans as lines of JSON in a file: for a look without a backend, and for tests."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

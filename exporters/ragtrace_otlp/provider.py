@@ -1,7 +1,5 @@
 """Creates ragtrace's tracer provider, or attaches to the application's."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,8 +1,6 @@
 """Redacts the spans that other libraries record to the same provider, or leaves their texts out, before any exporter
 sees them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

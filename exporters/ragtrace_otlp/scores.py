@@ -1,7 +1,5 @@
 """An evaluation as span attributes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -4,8 +4,6 @@ The SDK's encoder builds each part and then copies it into the part around it, d
 text. The bytes here are the same; `tests/otlp/test_span_encoder.py` compares them.
 """
 
-from __future__ import annotations
-
 import logging
 import types
 from collections.abc import Callable, Sequence

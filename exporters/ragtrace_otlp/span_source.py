@@ -1,7 +1,5 @@
 """Reads the spans of other libraries from the provider that they record to. Decides which of them wait for scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

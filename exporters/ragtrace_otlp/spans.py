@@ -1,7 +1,5 @@
 """Late scores as spans of their own: queryable in trace backends that show no events."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Publishes each request that was sampled to a broker, from which workers fetch it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import OrderedDict

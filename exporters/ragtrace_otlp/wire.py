@@ -4,8 +4,6 @@ To set the fields of one attribute takes a dozen calls of protobuf, and a reques
 of them repeat from request to request: their bytes are kept.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from collections.abc import Mapping

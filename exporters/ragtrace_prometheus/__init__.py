@@ -1,7 +1,5 @@
 """Scores as Prometheus metrics, on a /metrics of their own."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import package

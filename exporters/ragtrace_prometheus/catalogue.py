@@ -1,8 +1,6 @@
 """The metrics that ragtrace counts itself: their names, labels and buckets. They are a contract with dashboards and
 alert rules; docs/metrics.md says what each one means, and a test compares the two."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Counts evaluations."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

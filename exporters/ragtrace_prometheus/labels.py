@@ -1,7 +1,5 @@
 """Label values: bounded in number and length, and safe to print."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 
 OTHER = "other"

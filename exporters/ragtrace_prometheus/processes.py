@@ -6,8 +6,6 @@ the process dies; a process id does not tell this, because it is used again. A s
 what it has shown is still there after a `kill -9`, and no counter falls.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

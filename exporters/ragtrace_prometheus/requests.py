@@ -1,7 +1,5 @@
 """Counts requests: each is noted in its own thread and counted in another."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Serves a registry over HTTP, in the text format or as OpenMetrics, as the scraper asks."""
 
-from __future__ import annotations
-
 import errno
 import socket
 from collections.abc import Callable, Iterable, Mapping

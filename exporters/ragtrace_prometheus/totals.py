@@ -2,8 +2,6 @@
 whatever order they come, a total never falls because a process ended. Prometheus would take that for a restart of its
 counter, and add the whole total again."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Reads at each scrape what is counted elsewhere: the pipeline's counts, the exporters', and what runs here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

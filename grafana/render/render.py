@@ -6,8 +6,6 @@ Grafana server runs. Fails when a panel has no data or the page reports an error
 size of the pictures.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import importlib.util

@@ -4,8 +4,6 @@ They answer four questions: Are the answers good? Are the right chunks found? Is
 Each panel says what it shows and names its metric; it links to the answers, to their traces and to the runbook.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Can the other dashboards be trusted?"""
 
-from __future__ import annotations
-
 from panels import (
     AN_HOUR,
     APP,

@@ -1,7 +1,5 @@
 """The first rows of the overview: is it all right now, since when not, for whom, and why?"""
 
-from __future__ import annotations
-
 from panels import (
     BAD,
     COUNT,

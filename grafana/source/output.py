@@ -1,7 +1,5 @@
 """Writes the files of a source, or checks them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

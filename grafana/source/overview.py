@@ -1,7 +1,5 @@
 """Is it healthy now?"""
 
-from __future__ import annotations
-
 from now import now
 from panels import (
     A_SECOND,

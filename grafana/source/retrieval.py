@@ -1,7 +1,5 @@
 """What is found, and what comes of it."""
 
-from __future__ import annotations
-
 from panels import (
     AN_HOUR,
     APP,

@@ -1,7 +1,5 @@
 """Queries that dashboards share, and the names of recorded series (grafana/rules/ragtrace-measures.yml)."""
 
-from __future__ import annotations
-
 RUNBOOKS = "https://github.com/ragtrace/ragtrace/blob/main/docs/runbooks"
 BY = "app, env, evaluator"
 DECIDED = 'verdict=~"pass|fail"'

@@ -1,7 +1,5 @@
 """Builds unit tests of rules in promtool's format."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Safety and privacy."""
 
-from __future__ import annotations
-
 from panels import (
     AN_HOUR,
     ANSWERS,

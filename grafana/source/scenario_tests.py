@@ -1,7 +1,5 @@
 """The cases of scenarios.py as promtool's unit tests, exact to the request: python grafana/source/scenario_tests.py"""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

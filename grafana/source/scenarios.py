@@ -4,8 +4,6 @@ Each case is an application of its own. `scenario_tests.py` writes them as unit 
 `benchmarks/alerts/noisy_scenarios.py` lets chance decide over each request.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Why does an alert on quality fire, or why not? The figures that decide."""
 
-from __future__ import annotations
-
 from panels import APP, EVALUATIONS, RED, Page, T, link, runbook
 from rule import EXCESS, EXPECTED, INCIDENT, LEAST, evaluations, fails
 

@@ -1,7 +1,5 @@
 """Traces LangChain applications: a callback handler, and an instrumentor that passes it to every call."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.errors import package

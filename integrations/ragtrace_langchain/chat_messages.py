@@ -1,7 +1,5 @@
 """Converts LangChain's messages, generations and prompts. Duck-typed: an object of an unknown shape is ignored."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Converts LangChain's objects to ragtrace's records. Duck-typed: an object of an unknown shape is ignored."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Mapping, Sequence

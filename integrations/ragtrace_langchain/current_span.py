@@ -10,8 +10,6 @@ chunks. So the functions in which LangChain itself enters a run are wrapped:
   context that it expects one, the callback attaches the span, and the wrapper restores the context after each step.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -1,7 +1,5 @@
 """Finds documents in what retrievers, steps and tools return. Duck-typed: an object of an unknown shape is ignored."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterable, Mapping

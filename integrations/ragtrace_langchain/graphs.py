@@ -1,7 +1,5 @@
 """What LangGraph adds to a run: agents below agents, the node, and the resumption of an interrupted graph."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Hashable, Mapping
 from contextlib import suppress

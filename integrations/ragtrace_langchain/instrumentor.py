@@ -1,7 +1,5 @@
 """Traces every LangChain call; the application needs no change."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

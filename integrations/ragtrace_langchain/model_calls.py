@@ -1,7 +1,5 @@
 """Reads what LangChain says of a model call before it: settings, tools, server, and the prompt's template."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Finds the question in what a chain, graph or agent takes, and the answer in what it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The handler that traces all calls of the process, while the instrumentor is switched on."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reads what a tool is called with and what it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 The methods of every vector store are wrapped once. A wrapper that finds no handler calls the method and does nothing.
 """
 
-from __future__ import annotations
-
 import inspect
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Traces LlamaIndex applications: an instrumentor that adds handlers to LlamaIndex's own dispatcher."""
 
-from __future__ import annotations
-
 from ragtrace_llama_index.instrumentor import RagtraceLlamaIndexInstrumentor
 
 __all__ = ["RagtraceLlamaIndexInstrumentor"]

@@ -1,7 +1,5 @@
 """Converts LlamaIndex's messages and their content blocks. Duck-typed: a block of an unknown shape is left out."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from typing import Any

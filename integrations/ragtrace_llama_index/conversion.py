@@ -3,8 +3,6 @@
 Nothing here calls `str()` on a response: for a streaming response, that would read the whole stream.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

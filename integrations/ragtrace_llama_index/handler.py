@@ -3,8 +3,6 @@
 LlamaIndex silently drops an exception that a handler raises; ours are counted instead.
 """
 
-from __future__ import annotations
-
 from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Reads a model's settings and its reply. Fields are read by name only, because other fields hold credentials."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any

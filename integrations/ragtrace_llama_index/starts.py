@@ -1,7 +1,5 @@
 """Names the LlamaIndex spans that become spans of ours, and starts each kind. All other spans are internal."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from inspect import BoundArguments

@@ -4,8 +4,6 @@ LlamaIndex returns from `query(streaming=True)` before it calls the model, so th
 response's generator is replaced: while it runs, and only then, the request is LlamaIndex's active span.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import weakref

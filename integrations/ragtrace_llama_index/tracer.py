@@ -4,8 +4,6 @@ Most spans of a LlamaIndex query are internal. They produce no span of ours, but
 children find the right parent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from inspect import BoundArguments

@@ -4,8 +4,6 @@ answer, and documents.
 A step has a LlamaIndex span and no span of ours. It is recognised by its event, which is one of its arguments.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from inspect import BoundArguments
 from typing import Any

@@ -7,8 +7,6 @@ A forked child starts with an empty queue, zero counts and new locks: what waite
 thread may have held any lock at the fork. A queue that was closed before the fork stays closed.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import os

@@ -1,7 +1,5 @@
 """uvicorn's protocol with limits for slow clients: it has none itself."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from dataclasses import dataclass

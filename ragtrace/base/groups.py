@@ -1,7 +1,5 @@
 """Divides a sequence into groups of a bounded size."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar

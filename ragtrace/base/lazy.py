@@ -1,7 +1,5 @@
 """Values that are made on first use, results that are remembered, and threads that are started on demand."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections import OrderedDict

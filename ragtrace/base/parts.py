@@ -3,8 +3,6 @@
 `init` and the command line find them by the entry point group `ragtrace.parts`, and know none of them by name.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

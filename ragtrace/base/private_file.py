@@ -1,7 +1,5 @@
 """Creates files that hold what users typed, which only their owner can read, and prepares those of SQLite."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

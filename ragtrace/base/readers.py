@@ -1,7 +1,5 @@
 """Reads data files line by line: JSON lines, JSON arrays, CSV, Parquet, and Hugging Face data sets on disk."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Rows of a data set: the fields of each line as a trace, under the id that the file gives it."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json

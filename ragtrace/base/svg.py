@@ -4,8 +4,6 @@ Coordinates are pixels of the view box, with the origin at the top left; numbers
 an axis are in [0, 1], from its low to its high end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a command needs of the terminal: characters that it can show, its width, and pipes that close early."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

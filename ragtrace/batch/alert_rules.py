@@ -1,7 +1,5 @@
 """`ragtrace rules`: writes alert rules with their tests, Alertmanager's configuration, dashboards, a scrape job."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

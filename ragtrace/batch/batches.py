@@ -1,7 +1,5 @@
 """Scores rows batch by batch, in this process or in several."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading

@@ -1,7 +1,5 @@
 """Saves the rows of a run that are done next to its output file, so that a stopped run can continue."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

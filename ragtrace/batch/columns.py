@@ -1,7 +1,5 @@
 """What a data set's columns leave unread, which evaluators do not run for it, and the `--map` that would help."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Data sets, reports, the demo and the rescoring of stored logs as a part of ragtrace."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ragtrace.base.parts import Part

@@ -1,7 +1,5 @@
 """Runs evaluators on the rows of a data set: in order, on all cores. A stopped run can continue."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

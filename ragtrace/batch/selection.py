@@ -1,7 +1,5 @@
 """Selects the evaluators that suit a data set."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The figures of a run by evaluator, as a table for a terminal."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Functions that the adapters of all frameworks share."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import logging

@@ -1,7 +1,5 @@
 """Builds the attributes of a run's span, and the event of a model call."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """A thread that makes calls for a worker, so that the worker can stop waiting for one."""
 
-from __future__ import annotations
-
 import contextvars
 import queue
 import threading

@@ -1,7 +1,5 @@
 """Which content of a request leaves the process, and the attributes that carry it."""
 
-from __future__ import annotations
-
 import functools
 import json
 import logging
@@ -49,7 +47,7 @@ class ContentPolicy:
         object.__setattr__(self, "text", self.sanitizer.text)
 
     @staticmethod
-    def of(content: bool | str | None = None, **fields: Any) -> ContentPolicy:
+    def of(content: bool | str | None = None, **fields: Any) -> "ContentPolicy":
         """From `capture_content`: True, False, a mode such as SPAN_AND_EVENT, or None for the mode in the environment.
 
         Raises ValueError for an unknown mode given by argument; one in the environment is a warning and no content,

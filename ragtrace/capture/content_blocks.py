@@ -4,8 +4,6 @@ The shapes are those of OpenAI (chat and Responses), Anthropic, Bedrock Converse
 standard blocks. A block of an unknown shape is left out, except for its text.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 from collections.abc import Callable, Mapping

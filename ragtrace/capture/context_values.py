@@ -4,8 +4,6 @@ The framework's values are completed by those that OpenInference's `using_sessio
 `using_tags` and `using_attributes` leave in OpenTelemetry's context. Only names are read; the package is not needed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ detach it: in the same thread or task, and before the application's next stateme
 refused by Python and then has no effect: nothing is logged, and nothing of that context changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import TypeAlias

@@ -4,8 +4,6 @@ A function is plain, asynchronous, a generator, an asynchronous generator, or re
 raises passes through. Its span is the current one while its own code works, and not while its consumer's does.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Failures inside ragtrace while it records. The application never sees them; metrics and `flush` tell of them."""
 
-from __future__ import annotations
-
 from ragtrace.base.background import after_fork
 
 

@@ -1,7 +1,5 @@
 """Turns a request that has ended into a `Trace`."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ The chunks of fragments are not lost: a model that is called directly after them
 those chunks whose text is in its messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextvars import ContextVar
 

@@ -1,11 +1,9 @@
 """Records a request by hand: `ragtrace.request`, for an application without a framework that ragtrace traces."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ragtrace import semconv
 from ragtrace.capture import current, timing
@@ -45,7 +43,7 @@ class ManualRequest:
         self._run: Run | None = None
         self._token: current.Attachment | None = None
 
-    def __enter__(self) -> ManualRequest:
+    def __enter__(self) -> Self:
         recorder = self._recorder = _recorder
         if recorder is not None and self._token is None:  # else it is entered already
             try:
@@ -73,7 +71,7 @@ class ManualRequest:
                 run.answer = run.answer or request.interrupt
             end_run(recorder, run, error)
 
-    async def __aenter__(self) -> ManualRequest:
+    async def __aenter__(self) -> Self:
         return self.__enter__()
 
     async def __aexit__(

@@ -1,7 +1,5 @@
 """Writes messages and tool definitions as OpenTelemetry's JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

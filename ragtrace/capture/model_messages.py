@@ -1,7 +1,5 @@
 """The messages of a model call, as every adapter gives them. `message_attributes` writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whether ragtrace records in this process: the setting `enabled`."""
 
-from __future__ import annotations
-
 from ragtrace.settings import is_enabled
 
 _on: bool | None = None

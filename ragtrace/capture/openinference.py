@@ -1,7 +1,5 @@
 """Says in OpenInference's names what a span says in OpenTelemetry's: Phoenix, for one, reads no others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads the settings of a model call, and its server, by name. Other fields hold credentials."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Duck-typed: the objects of OpenAI's, Anthropic's and other clients, of LangChain
 texts. An object of an unknown shape is written as text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any

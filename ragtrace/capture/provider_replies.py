@@ -4,8 +4,6 @@ A reply is a mapping or an object; frameworks pass it on as the provider's clien
 one. Fields are read by name only, and nothing is ever called.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Names of models' providers: the frameworks' own become OpenTelemetry's and OpenInference's."""
 
-from __future__ import annotations
-
 from ragtrace import semconv
 from ragtrace.capture.content import Attributes
 

@@ -1,7 +1,5 @@
 """Ends runs whose stream nobody reads any more."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue

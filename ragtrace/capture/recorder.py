@@ -6,8 +6,6 @@ attach a run's span where the framework lets them (see `tracing.current`), so a 
 the run around it: what one framework calls in another is one request.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

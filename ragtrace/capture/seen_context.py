@@ -4,8 +4,6 @@ The chunks of sessions are in a plain dictionary whose single operations are ato
 threads never wait here, and a fork leaves nothing locked. A race can lose a remembered turn, and nothing else.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

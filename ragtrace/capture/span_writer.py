@@ -1,7 +1,5 @@
 """Gives a span attributes that are made when somebody reads them, and redacts what others wrote on it."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Durations and token counts of a request, collected as its spans end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

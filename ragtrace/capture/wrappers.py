@@ -2,8 +2,6 @@
 asynchronous, a generator or an asynchronous generator; what the function returns and raises passes through.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator

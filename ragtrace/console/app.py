@@ -1,7 +1,5 @@
 """The application, put together."""
 
-from __future__ import annotations
-
 from fastapi import Depends, FastAPI, Request
 from sqlalchemy import select
 from starlette.middleware import Middleware

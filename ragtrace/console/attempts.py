@@ -1,8 +1,6 @@
 """Limits failed sign-ins, and searches of people who see masked texts. They are counted in the database, so for all
 workers together."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

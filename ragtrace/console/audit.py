@@ -1,8 +1,6 @@
 """Who saw and changed what. A line is written before the answer to the request leaves; where it cannot be written,
 nothing leaves. It never holds content: no search text, no comment, no password."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

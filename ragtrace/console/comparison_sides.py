@@ -1,8 +1,6 @@
 """Chooses the two sides of stored requests that the console's page and route `compare` pass to
 `ragtrace.console.chatlogs.side_by_side`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -1,8 +1,6 @@
 """Middleware around all routes: access log, security headers, checks of host and origin, limits of bodies. Plain ASGI,
 so that a body that is refused is not read."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging

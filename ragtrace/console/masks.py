@@ -1,8 +1,6 @@
 """Masks chat logs for people who may not read personal data: texts as `redact = "pii"` masks them, with evidence kept
 in its place. `ragtrace.console.visible_content` decides who sees them masked."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

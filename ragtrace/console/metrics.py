@@ -4,8 +4,6 @@ The traced applications count what happens; these are gauges over what is stored
 the store.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

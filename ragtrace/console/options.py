@@ -1,7 +1,5 @@
 """The settings of the console: arguments of `ragtrace serve`, environment variables, and tables of ragtrace.toml."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The console as a part of ragtrace: the store of chat logs, the review, and the web application over both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

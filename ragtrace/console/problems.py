@@ -1,7 +1,5 @@
 """Answers to errors, without content of chat logs: problem details (RFC 9457) under /api, pages elsewhere."""
 
-from __future__ import annotations
-
 import http
 import logging
 import traceback

@@ -1,8 +1,6 @@
 """Texts of a chat log made fit to be shown. They are data: nothing in them is markup, a link of another kind than http,
 or able to hide or reverse the text beside it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Sessions: a random cookie, of which the database knows only the hash. Also one-time keys, which begin a session."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import time

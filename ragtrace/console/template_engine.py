@@ -1,7 +1,5 @@
 """Templates. Everything that is put into one is escaped."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

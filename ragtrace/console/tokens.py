@@ -1,7 +1,5 @@
 """API tokens: shown once, kept as hashes, good for some scopes and for a time."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Sequence

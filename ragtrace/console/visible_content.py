@@ -4,8 +4,6 @@ What comes through is masked, unless the user's role may read personal data (set
 tells whether a text is there, so the search of a role that sees masked texts looks at the masked texts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The formulas of the catalogue, apart from who gives the verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

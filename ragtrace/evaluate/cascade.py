@@ -1,7 +1,5 @@
 """A judge behind a local evaluator: asked only where the local one is in doubt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

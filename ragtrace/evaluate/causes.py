@@ -1,7 +1,5 @@
 """Why an answer is bad, in one word, from what the scores and the trace tell."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragtrace.evaluate.refusals import declines

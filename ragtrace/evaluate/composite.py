@@ -1,7 +1,5 @@
 """Checks that are made of other checks: the harmonic mean of RAGAS, SummaC's, completeness, nearness of statements."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """How much of a question's words a text holds."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -5,8 +5,6 @@ five counts: pass, fail, retrieval failure (the context itself fails the check),
 though the context does not cause it) and parse failure (the judge's answer cannot be read: the score's error).
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Mapping
 from typing import Any

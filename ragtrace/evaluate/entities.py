@@ -1,7 +1,5 @@
 """Checks on the entities that a text names: people and addresses (by a model), numbers, dates and proper names."""
 
-from __future__ import annotations
-
 import re
 
 from ragtrace.evaluation import evaluator

@@ -3,8 +3,6 @@
 Liu et al. 2023, G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

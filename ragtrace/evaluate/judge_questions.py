@@ -1,7 +1,5 @@
 """How an evaluator is made of questions to the judge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Each `<name>_judge` has the definition of `<name>`; the local form is the default. Definitions in the formulas' sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether the answer is in the question's language."""
 
-from __future__ import annotations
-
 import math
 
 from ragtrace.evaluate.arithmetic import failures

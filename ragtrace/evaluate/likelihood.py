@@ -4,8 +4,6 @@ GPTScore: Fu et al. 2023, Evaluate as You Desire. A value is the mean negative l
 an instruction, in nats: the lower, the better.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

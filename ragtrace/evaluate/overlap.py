@@ -1,7 +1,5 @@
 """Overlap of the answer with a reference text, by the libraries that others measure with; and labels against labels."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from functools import lru_cache

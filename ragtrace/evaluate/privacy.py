@@ -1,7 +1,5 @@
 """Whether an answer leaks personal data or secrets, and where they came from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, partial

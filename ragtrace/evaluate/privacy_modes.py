@@ -1,7 +1,5 @@
 """Turns the setting `redact` into what prepares the texts that leave the process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Checks against an expected answer, and of the order of the chunks, by the embedded groundedness model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

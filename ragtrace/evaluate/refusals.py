@@ -1,7 +1,5 @@
 """What an answer claims, and whether it declines to answer: one reading for all evaluators."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from ragtrace.text.claims import AnswerParts, read, states_amount

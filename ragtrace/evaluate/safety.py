@@ -1,7 +1,5 @@
 """Whether an answer is toxic or biased, and whether it declines to answer."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

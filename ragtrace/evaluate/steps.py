@@ -1,7 +1,5 @@
 """Whether an agent goes round in circles: the tool calls of one request, in order."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Checks of the answer's text alone: loops, answers that say nothing, and tokens that must be there."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence

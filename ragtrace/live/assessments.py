@@ -1,7 +1,5 @@
 """What an application passes on of its answers: its own scores, and what its users said."""
 
-from __future__ import annotations
-
 import re
 
 from ragtrace.capture.adapters import number

@@ -1,7 +1,5 @@
 """Under `opentelemetry-instrument`: starts evaluation beside the instrumentation, set by the environment."""
 
-from __future__ import annotations
-
 import logging
 import os
 from typing import Any

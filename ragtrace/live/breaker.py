@@ -1,7 +1,5 @@
 """How long an evaluator may take, and what happens when it fails again and again."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import threading

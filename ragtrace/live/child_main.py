@@ -1,7 +1,5 @@
 """The evaluating process: `python -m ragtrace.live.child_main DESCRIPTOR` answers until its parent is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -6,8 +6,6 @@ crash without harm; those that are objects of the application's run in a thread.
 It ends when its parent does.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

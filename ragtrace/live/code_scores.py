@@ -4,8 +4,6 @@ A score that comes before its request is evaluated leaves with that evaluation: 
 metrics and the store. A later one, and one of a request that is not evaluated, leaves alone.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """How the requests ended, by evaluator: nothing is lost without being counted."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Mapping

@@ -1,8 +1,6 @@
 """Examines this environment: frameworks, models, exporters, settings, and whether the OTLP endpoint and the
 server of the judge's shared budget answer."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import socket

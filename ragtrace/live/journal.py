@@ -1,7 +1,5 @@
 """The journal: a file with one line of JSON for each evaluation, for `ragtrace report`. Scores and ids, no texts."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import logging

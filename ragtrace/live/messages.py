@@ -1,7 +1,5 @@
 """What the application and its evaluating process send each other: frozen values over one local connection."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The request's thread does one thing here: `submit`, a bounded append under a sho
 worker threads. Whatever fails there is counted, never raised.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 import threading

@@ -5,8 +5,6 @@ when one does. A lower priority (`nice`) does not: the other thread waits for th
 milliseconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

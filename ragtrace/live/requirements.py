@@ -1,7 +1,5 @@
 """The packages and models that built-in evaluators need, looked up without importing or loading them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The evaluators that the settings name, with their shares; the default suite where they name none."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 from collections.abc import Sequence

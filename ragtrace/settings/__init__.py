@@ -5,8 +5,6 @@ ragtrace.toml, and that over the defaults. The console, the review policy and th
 the same file: each is a `Section`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

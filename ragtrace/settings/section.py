@@ -1,7 +1,5 @@
 """Reads a dataclass of settings from arguments, environment variables and one table of ragtrace.toml."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

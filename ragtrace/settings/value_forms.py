@@ -1,7 +1,5 @@
 """The forms that the values of single settings have."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -6,8 +6,6 @@ Then the wealth is above 1 / a with a probability of at most a (G. Shafer, Testi
 shares add up to 1, and the bound holds for all runs together. The evidence is the natural logarithm of the wealth.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache

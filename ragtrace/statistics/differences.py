@@ -1,7 +1,5 @@
 """Differences of two shares, of independent or of paired samples, and what they mean in words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """95 % intervals of rates, means and resampled statistics, each written once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

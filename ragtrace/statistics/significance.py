@@ -1,7 +1,5 @@
 """Tests of the difference between two paired samples, and a correction for several tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import comb
 

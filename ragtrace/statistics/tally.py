@@ -1,7 +1,5 @@
 """Counts and sums of the scores of one evaluator."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 

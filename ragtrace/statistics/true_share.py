@@ -11,8 +11,6 @@ shortest, and 0 where the scores say nothing. Each verdict has a weight: the num
 over the probability with which it was evaluated and reviewed).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Names of languages in a question: "Answer in German", "Übersetze das ins Englische", "用英语回答"."""
 
-from __future__ import annotations
-
 import re
 
 _NAMES = dict(re.findall(r"(\w\w):\s([^;]+)", """

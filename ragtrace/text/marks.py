@@ -1,8 +1,6 @@
 """What an answer has besides its statements: citation marks and lists of sources ("[1]", "Sources:"), how letters begin
 and end, HTML tags, and the reasoning that some models write before the answer."""
 
-from __future__ import annotations
-
 import re
 
 _NOUN = (

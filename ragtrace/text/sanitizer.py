@@ -3,8 +3,6 @@
 Span attributes, status, exceptions, explanations, events, ids and files all take their texts from here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import functools

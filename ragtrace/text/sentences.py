@@ -1,7 +1,5 @@
 """Where the sentences of a text are. Linear in its length."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ and dashes into the runs that the classifier is surest of together, so that "I'm
 a courtesy and a claim. Trained by `training/train_speech_acts.py`; docs/models/refusal.md has its figures.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import re

@@ -1,8 +1,6 @@
 """Words that say nothing: those without a meaning of their own, those of small talk, and a text of one word again and
 again."""
 
-from __future__ import annotations
-
 import re
 
 _LISTED = """

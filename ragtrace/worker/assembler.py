@@ -1,7 +1,5 @@
 """Ends traces, finds the requests in them, has these evaluated, and gives each trace to be sent on."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -4,8 +4,6 @@ One thread writes. It commits what waits together, so that many senders share th
 `synchronous = FULL`: a commit is on the disk before the sender is answered.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """`ragtrace worker`, `ragtrace dead-letters` and `ragtrace transport-keys`."""
 
-from __future__ import annotations
-
 import argparse
 import gc
 import logging

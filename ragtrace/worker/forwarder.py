@@ -1,7 +1,5 @@
 """Sends ended traces on over OTLP, and lets the buffer forget them once the endpoint has them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -119,8 +117,8 @@ class Forwarder:
     def _payload(self, trace: EndedTrace) -> bytes | None:
         """What is sent of a trace; None where it cannot be redacted."""
         payload, sanitizer = trace.trace.payload, self._onward.redact
-        kept = payload if sanitizer is None else redacted(payload, sanitizer)
-        return None if kept is None else marked(kept, _outcome(trace).marks)
+        onward = payload if sanitizer is None else redacted(payload, sanitizer)
+        return None if onward is None else marked(onward, _outcome(trace).marks)
 
     def _send_events(self, traces: Sequence[EndedTrace]) -> None:
         events = [_outcome(trace).events for trace in traces if _outcome(trace).events]

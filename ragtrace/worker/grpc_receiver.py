@@ -1,7 +1,5 @@
 """Receives OTLP over gRPC. Only traces: other signals get UNIMPLEMENTED from gRPC itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

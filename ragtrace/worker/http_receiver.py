@@ -1,7 +1,5 @@
 """Receives OTLP over HTTP, protobuf and JSON, under the server that the console uses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """Takes requests: checks what the worker may hold, has the buffer commit the spans, and adds them to their traces."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The worker's buffer where its traces come from a broker: the broker holds them until their scores have left."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import threading

@@ -1,7 +1,5 @@
 """Sends traces to a broker in the place of an OTLP endpoint."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ragtrace.capture.spans.pieces import divide

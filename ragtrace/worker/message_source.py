@@ -1,7 +1,5 @@
 """A source of traces for the worker: messages of a broker, one trace each."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The traces that have not ended, and which of them end when."""
 
-from __future__ import annotations
-
 import heapq
 import threading
 from collections import Counter, OrderedDict

@@ -1,7 +1,5 @@
 """What an ended trace leaves with: attributes of its roots, and evaluation events."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The worker as a part of ragtrace."""
 
-from __future__ import annotations
-
 from ragtrace.base.parts import Part
 from ragtrace.worker.cli import add_commands
 

@@ -1,7 +1,5 @@
 """A running worker: receivers, buffer, assembler, evaluation and forwarding, and how they start and end."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time

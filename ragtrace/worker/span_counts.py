@@ -1,7 +1,5 @@
 """Counts how each span ended: `received = sent + dropped (by reason) + open` in every snapshot."""
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Redacts spans that pass through the worker, where the setting `redact_others` asks for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -1,7 +1,5 @@
 """What a worker puts in the place of an application's telemetry: the traces that pass through it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

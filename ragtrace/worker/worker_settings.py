@@ -1,7 +1,5 @@
 """The settings of the worker: arguments of `ragtrace worker`, RAGTRACE_WORKER_*, and the table [worker]."""
 
-from __future__ import annotations
-
 import hmac
 import math
 from collections.abc import Mapping

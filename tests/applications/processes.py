@@ -1,7 +1,5 @@
 """Starts an application, and reads what it sends: its spans over OTLP and its metrics."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

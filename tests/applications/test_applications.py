@@ -1,7 +1,5 @@
 """Each question to a real application is one request, whole: in its spans over OTLP and in its metrics."""
 
-from __future__ import annotations
-
 import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

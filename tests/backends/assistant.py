@@ -4,8 +4,6 @@
 application's name. Its models are OpenAI's real clients, which ask a server of the tests.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers that run for the session, and what they show of the assistant's traces."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the assistant is asked and answers, for the application and for the tests of what a backend shows of it."""
 
-from __future__ import annotations
-
 from tests.vendors.replies import Call, Usage
 
 MODEL = "gpt-4o-mini"

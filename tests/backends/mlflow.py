@@ -4,8 +4,6 @@ MLflow's pages draw documents and chats only where the values have one of the fo
 `_messages` read those forms, so that what MLflow would print as JSON is missing here.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Reads from Phoenix what its pages show: the same questions that they ask its GraphQL API."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Their programs are in the environment that `tests/prepare.py` makes in CI; an en
 names another one, as `make compat` does. Without either the tests that ask for the server are skipped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Each test asks both backends the same; what only one of them shows has a test of its own.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.backends import phoenix

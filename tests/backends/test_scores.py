@@ -1,7 +1,5 @@
 """Scores that ragtrace writes beside the traces of real servers, read back through their APIs."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

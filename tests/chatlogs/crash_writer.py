@@ -1,7 +1,5 @@
 """What is acknowledged survives a kill: `crash_writer.py URL` writes until it is killed, and tells what was stored."""
 
-from __future__ import annotations
-
 import os
 import sys
 

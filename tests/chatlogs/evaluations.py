@@ -1,7 +1,5 @@
 """Evaluations that tests of the store make up."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

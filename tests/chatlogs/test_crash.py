@@ -1,7 +1,5 @@
 """A kill at any moment loses nothing that was acknowledged, and never harms the file."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Stores of earlier versions become ones of this version and keep every row; newer ones are left alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import closing

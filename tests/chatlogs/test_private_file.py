@@ -1,7 +1,5 @@
 """Tests how a file of SQLite gets its write-ahead log while somebody else uses it."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """What leaves the store leaves it completely, and nothing else does; what `ragtrace ingest` brings is there once."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Pages: what a filter finds is what looking at every trace finds, in the same order, whatever was typed."""
 
-from __future__ import annotations
-
 import base64
 import random
 import unicodedata

@@ -1,7 +1,5 @@
 """Two sides of stored requests, compared."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrace.console.chatlogs.side_by_side import Side, compare_sides, evaluator_versions, names_in_use

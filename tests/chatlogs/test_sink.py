@@ -1,7 +1,5 @@
 """The sink: the pipeline never waits for it, and what it took is kept, whatever the database does."""
 
-from __future__ import annotations
-
 import base64
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The store: what goes in comes out, once, under its key alone, whoever else writes."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """A small OpenID Connect provider: discovery, keys, authorization code with PKCE, ID tokens. Everybody is signed in
 there; it is strict with its clients, and `wrong` makes it lie."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A store for the console's tests: logs as they should be, and logs that attack whoever looks at them."""
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

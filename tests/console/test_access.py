@@ -1,7 +1,5 @@
 """Who gets in, as whom, and for how long."""
 
-from __future__ import annotations
-
 import io
 import re
 import threading

@@ -1,7 +1,5 @@
 """What the API answers; by hand, and by schemathesis over its own description."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

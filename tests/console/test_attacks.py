@@ -1,7 +1,5 @@
 """What people with bad intentions send. Pages that show it are looked at in a browser by `test_pages`."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

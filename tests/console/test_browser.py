@@ -1,7 +1,5 @@
 """The console in a real browser: no page has an error, everything works by keyboard, nothing stored ever runs."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,7 +1,5 @@
 """The page and the route that compare two sides."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

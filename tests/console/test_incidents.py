@@ -1,7 +1,5 @@
 """What the overview begins with where something is wrong: what, who, since when, and what people would say."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What Prometheus reads of the store: the queue, and how far evaluators agree with people."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

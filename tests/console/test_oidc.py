@@ -1,7 +1,5 @@
 """Sign-in with a real provider of OpenID Connect, over real sockets; and with one that lies."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The console's pages as text: what they show, what they never let through, and that they work without script."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

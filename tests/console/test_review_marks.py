@@ -1,7 +1,5 @@
 """Questions of one's own and marked parts of answers, on the pages and in the API, for people who see masked texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Named queues on the pages and in the API: who sets them up, who gets their logs, how a day ends."""
 
-from __future__ import annotations
-
 import json
 import time
 

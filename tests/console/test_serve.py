@@ -1,7 +1,5 @@
 """Over real sockets: slow clients, long uploads, and `ragtrace serve` as a process."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The pages and routes about topics: what they show, to whom, and in which form it leaves."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Langfuse's public API as its OpenAPI description says: each request and each answer is checked against it."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

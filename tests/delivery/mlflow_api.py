@@ -1,7 +1,5 @@
 """MLflow's assessments, as its server (3.17) takes them over REST."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.delivery.servers import Asked

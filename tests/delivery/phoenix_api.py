@@ -1,7 +1,5 @@
 """Phoenix's span annotations, as its REST API documents them and its server (20.26) behaves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.delivery.servers import Asked

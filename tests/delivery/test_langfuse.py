@@ -1,7 +1,5 @@
 """Scores in Langfuse, against a server that checks each request with Langfuse's OpenAPI description."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores as assessments in MLflow, against a server that follows its API and fails by script."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What people say: verdicts of the console in the backends, and labels of the backends in the store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What becomes of scores on their way, whatever the backend does; with Phoenix's API as the backend, and by `init`."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import urllib.request

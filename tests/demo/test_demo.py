@@ -1,7 +1,5 @@
 """The demo: real frameworks, a real corpus, scores on the spans."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The demo's parts: what its models are asked, its index, and how it ends."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 A page says `from assistant import chain`, or uses a name as it is.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator  # noqa: F401 blocks use it
 from types import SimpleNamespace

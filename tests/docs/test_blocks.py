@@ -1,7 +1,5 @@
 """The code blocks of README and of the documentation work as they stand."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import inspect

@@ -5,8 +5,6 @@ computed from scripted claims and verdicts; what the local models make of the sa
 of the default suite are those that the rule of `benchmarks/thresholds.py` gives.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Sequence

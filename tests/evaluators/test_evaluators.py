@@ -1,7 +1,5 @@
 """The built-in evaluators: the seeds' definitions, and what bad input gets."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import zlib

@@ -1,7 +1,5 @@
 """The groundedness model and what is built on it: claims, verdicts, evidence, and what is no claim at all."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

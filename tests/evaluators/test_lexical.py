@@ -1,7 +1,5 @@
 """Groundedness from words alone, and how much of a question's words a text holds."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Our figures are those of the libraries that everybody measures with."""
 
-from __future__ import annotations
-
 import math
 import random
 import warnings

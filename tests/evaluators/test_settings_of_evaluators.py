@@ -1,7 +1,5 @@
 """Evaluators hold their settings: two of them in one process may have different ones; and those of the leak checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

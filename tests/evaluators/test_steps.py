@@ -1,7 +1,5 @@
 """Tool calls of a request: what the recorder tells of them, how they travel, and which of them make a loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A copy of an example, so that what it writes stays out of the repository; and what its spans say over OTLP."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """examples/celery_batch: a real worker answers a batch, and each answer arrives with scores."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

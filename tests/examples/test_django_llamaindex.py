@@ -1,7 +1,5 @@
 """examples/django_llamaindex: under `runserver` and gunicorn answers are streamed, and scores and thumbs arrive."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

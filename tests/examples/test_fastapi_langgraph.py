@@ -1,7 +1,5 @@
 """examples/fastapi_langgraph: answers are streamed, and scores and thumbs arrive."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from pathlib import Path

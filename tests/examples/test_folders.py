@@ -1,7 +1,5 @@
 """The folders of examples/: all are listed, their settings and requirements are valid, the links are files."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

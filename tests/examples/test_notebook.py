@@ -1,7 +1,5 @@
 """examples/review_and_calibrate.ipynb: the notebook runs from top to bottom, and was saved with what it prints."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

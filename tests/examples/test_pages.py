@@ -1,7 +1,5 @@
 """The pages of the examples, in a real browser."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 No test runs the Collector or the containers; tests/worker/test_examples.py reads their files.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.examples.example_folder import run_script, scored_spans, started, stored_request

@@ -1,7 +1,5 @@
 """Everything in grafana/ holds together, and Prometheus's own tools agree."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

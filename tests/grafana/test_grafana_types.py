@@ -1,7 +1,5 @@
 """The dashboards are what Grafana's own types say that a dashboard is, in TypeScript's compiler."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """From an answer with a secret to the pager and into the review queue: application, scrape, rule, Alertmanager,
 webhook, review item; all of them real."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

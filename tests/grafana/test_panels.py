@@ -1,7 +1,5 @@
 """Every query of every dashboard has an answer: over a simulated day with an incident, in a real Prometheus."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

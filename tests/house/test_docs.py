@@ -1,7 +1,5 @@
 """The generated pages are those that the code makes, and the README's programs run."""
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The names that other people's programs use. A change here is a change for every user."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """The structure of the code: what `tools/measure_house.py` measures meets its aims."""
 
-from __future__ import annotations
-
 import measure_house
 import pytest
 

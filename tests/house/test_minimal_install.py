@@ -1,7 +1,5 @@
 """ragtrace without extras, in an environment of its own: it evaluates, and its errors name the extra to install."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests the files that a repository has around its code: workflows, forms, hooks."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract of each folder (`tool.ragtrace.rooms` in pyproject.toml) holds in its imports and in sys.modules."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

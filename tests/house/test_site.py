@@ -1,7 +1,5 @@
 """The documentation's site: it builds without a warning, needs no other host, and can be searched."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

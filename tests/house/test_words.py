@@ -1,7 +1,5 @@
 """The words of pages, code and command line are plain ones, and the sentences of pages have verbs."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from pathlib import Path

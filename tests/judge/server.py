@@ -1,7 +1,5 @@
 """An OpenAI-compatible server that does what it is told, and misbehaves on purpose."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import json

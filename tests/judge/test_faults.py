@@ -1,7 +1,5 @@
 """A judge that misbehaves: nothing is raised, nothing is invented, and the next one is asked as if nothing was."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The judge: reading, retries, the budget, the cache, what is refused before anything is asked, G-Eval, own prompts."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math

@@ -1,7 +1,5 @@
 """The judge in a running ragtrace: asked by the evaluating process, within its budget, seen in the metrics."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import urllib.request

@@ -1,7 +1,5 @@
 """What the judge reads of a text that the application hides."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

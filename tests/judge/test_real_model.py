@@ -3,8 +3,6 @@
 SmolLM2-135M's verdicts are chance, so nothing here is about their quality: the path is what is tested.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import subprocess

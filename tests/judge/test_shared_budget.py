@@ -1,7 +1,5 @@
 """One budget for processes of many machines, on a real Redis server."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,8 +1,6 @@
 """What an application can do with LangChain and LangGraph, one function a case. Nothing here knows of any tracer, so
 that the same cases can be run under other tracing libraries."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

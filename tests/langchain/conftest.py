@@ -1,7 +1,5 @@
 """The handler that an application passes by hand."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from typing import Any

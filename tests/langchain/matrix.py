@@ -7,8 +7,6 @@ process of its own, and writes `docs/capture-matrix.md`. Peers are installed int
 when they are not there yet; one that cannot be installed or does not run says so in its column.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

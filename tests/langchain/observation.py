@@ -1,7 +1,5 @@
 """What any tracing library makes of a case, told from its spans alone and in no library's own terms."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

@@ -1,7 +1,5 @@
 """The documents that a model saw, however the application found them: retrievers are one way of many."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypedDict

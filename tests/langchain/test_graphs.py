@@ -1,7 +1,5 @@
 """Questions and answers of chains and graphs in all their forms; agents below agents; interrupts; tools."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import gc

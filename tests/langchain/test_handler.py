@@ -1,7 +1,5 @@
 """The capture matrix on LangChain: one tree per request, whatever way it is called."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import copy

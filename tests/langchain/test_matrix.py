@@ -1,7 +1,5 @@
 """The capture matrix on LangChain and LangGraph, a row a test; and the page that shows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What becomes of LangChain's messages on a model's span, in both dialects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What counts as a request, and what is a fragment: calls outside of a chain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from langchain_core.documents import Document

@@ -1,7 +1,5 @@
 """Tokens, reasons and ids of a model's reply, in the shapes in which LangChain's integrations pass them on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

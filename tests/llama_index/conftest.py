@@ -1,7 +1,5 @@
 """What the LlamaIndex tests share."""
 
-from __future__ import annotations
-
 import gc
 import time
 import warnings

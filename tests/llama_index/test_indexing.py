@@ -1,7 +1,5 @@
 """What counts as a request: not the building of an index, nor the steps around a model call; and the ids of chunks."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

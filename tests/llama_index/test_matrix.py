@@ -1,7 +1,5 @@
 """The capture matrix on LlamaIndex: one tree per request, whatever way it is called."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 import pytest

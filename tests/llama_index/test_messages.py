@@ -1,7 +1,5 @@
 """What becomes of LlamaIndex's messages on a model's span, in both dialects."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models whose class overrides a method that LlamaIndex already reports, and calls the method of its base class."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,7 +1,5 @@
 """What providers' replies say of themselves, in the shapes in which LlamaIndex's models pass them on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from enum import Enum, IntEnum

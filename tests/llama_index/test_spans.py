@@ -1,7 +1,5 @@
 """What stands on the spans of a LlamaIndex request."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The traps that other tracers of LlamaIndex fell into, each a test."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

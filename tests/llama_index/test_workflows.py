@@ -1,7 +1,5 @@
 """Workflows and agents: what they were asked and answered, whose turn it was, and the documents that they used."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The reader's inputs: sentences of chunks, which of them are read, and windows of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data are read as sentences: a value stays with its key and its record."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

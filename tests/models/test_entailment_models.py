@@ -1,8 +1,6 @@
 """LettuceDetect and MiniCheck: tiny models of the true architectures with random weights, loaded from a folder, give
 what the formulas of these projects give."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path

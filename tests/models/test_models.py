@@ -1,7 +1,5 @@
 """The embedded models: the right files, the right vectors, nothing from the network."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`ragtrace eval` and `ragtrace compare`: data in four forms, resumption, gates, reports."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import importlib

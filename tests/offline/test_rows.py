@@ -1,7 +1,5 @@
 """The readers of data sets: what importing them loads, and which columns they read."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Pipelines and evaluating processes that end with their test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Evaluation in a child process: the same scores, and a child that hangs or dies is replaced."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

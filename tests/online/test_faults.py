@@ -1,7 +1,5 @@
 """What an evaluator or a sink may do to the pipeline: fail itself, and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import itertools

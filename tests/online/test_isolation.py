@@ -1,7 +1,5 @@
 """Evaluators in the child process: every one that it can load by name, and none of them harms the application."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

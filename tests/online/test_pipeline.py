@@ -1,7 +1,5 @@
 """The pipeline: bounded, accounted for, unharmed by what it runs."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import threading

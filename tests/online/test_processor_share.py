@@ -1,7 +1,5 @@
 """The evaluating process takes the processor time that the application leaves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

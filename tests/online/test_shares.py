@@ -1,7 +1,5 @@
 """A rate for each evaluator: who sees which requests, and whether what is published can be weighted back to all."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import defaultdict

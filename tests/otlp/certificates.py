@@ -1,7 +1,5 @@
 """Certificates for servers of the tests."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real OTLP receivers over HTTP and gRPC that keep what arrived, decoded."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import itertools

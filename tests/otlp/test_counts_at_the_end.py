@@ -1,7 +1,5 @@
 """What an exporter counts when it is left in the middle of its work."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """OpenTelemetry's environment variables: each one of the SDK's list, with real receivers."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """The hold: scores on the root span, and no span lost or doubled."""
 
-from __future__ import annotations
-
 import json
 import threading
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What of a LlamaIndex request leaves over OTLP and as metrics, where the application redacts."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

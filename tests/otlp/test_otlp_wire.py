@@ -1,7 +1,5 @@
 """The OTLP path over the wire: a real gRPC and a real HTTP receiver, protobuf decoded, nothing mocked."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """`redact_others`: what other libraries record to the same provider leaves redacted, too."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from pathlib import Path

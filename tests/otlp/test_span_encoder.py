@@ -1,7 +1,5 @@
 """OTLP messages as ragtrace encodes them are those of OpenTelemetry's own encoder."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

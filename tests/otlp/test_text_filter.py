@@ -1,7 +1,5 @@
 """In a tracer provider that `init` makes, other libraries' spans leave without what users wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

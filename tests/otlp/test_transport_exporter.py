@@ -1,7 +1,5 @@
 """Which spans a request's message has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

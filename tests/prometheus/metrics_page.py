@@ -1,7 +1,5 @@
 """The tables of docs/metrics.md."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

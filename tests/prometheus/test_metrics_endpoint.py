@@ -1,7 +1,5 @@
 """/metrics: names, bounds, weights, exemplars, and the accounting identity, scraped over HTTP."""
 
-from __future__ import annotations
-
 import gc
 import math
 import re

@@ -1,7 +1,5 @@
 """Several processes of one application: whoever is scraped shows the sum, and nothing falls when one of them dies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

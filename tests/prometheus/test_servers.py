@@ -1,7 +1,5 @@
 """Real servers with several workers: gunicorn and uvicorn. Their workers die, are recycled and killed."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import importlib.util

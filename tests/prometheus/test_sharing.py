@@ -1,7 +1,5 @@
 """One port and several processes that have not been told of each other."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -1,7 +1,5 @@
 """pytest's plugin in runs of pytest of their own: cases from reviewed logs, the table, the report, other processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

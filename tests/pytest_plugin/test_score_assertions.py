@@ -1,7 +1,5 @@
 """`assert_scores`: limits in both directions, what a failure says, and what is refused."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

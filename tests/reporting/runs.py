@@ -1,7 +1,5 @@
 """Rows made by hand."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -2,8 +2,6 @@
 
 A session is one command in a pseudo-terminal of a given width, with its output and its exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

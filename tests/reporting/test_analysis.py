@@ -1,7 +1,5 @@
 """Figures, problems, insights and the comparison of runs made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run comes back from its folder as it was, and what is no run is named."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """The journal and `ragtrace report`: what live requests scored, from a file alone."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """JUnit's XML of a run: valid by the schema, with the right kind of result for each row."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Perturbations change what they say and nothing else."""
 
-from __future__ import annotations
-
 import random
 import re
 

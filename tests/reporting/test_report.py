@@ -1,7 +1,5 @@
 """The page: whole, valid, without script, and with nothing of a row as markup."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """`ragtrace rules` writes what a team owns."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What commands print in a terminal, in a pipe that closes early, on a full disk, and in other encodings."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A server with OpenAI's chat completions, files and batches, for the tests of `--judge-batch`."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import threading

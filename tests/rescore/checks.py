@@ -1,8 +1,6 @@
 """Evaluators of the tests. `RESCORE_CALLS` names a file that gets one line for each evaluation of `slow`, and
 `RESCORE_STOPS` the number of lines after which it is interrupted, as by Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

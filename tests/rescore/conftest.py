@@ -1,7 +1,5 @@
 """The settings of these tests are their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

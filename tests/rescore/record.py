@@ -5,8 +5,6 @@
 Each server receives the golden spans of tests/spans over OTLP, and its own client, in its environment, exports them.
 MLflow's own tracing records a request, too."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import urllib.request

@@ -1,7 +1,5 @@
 """`ragtrace rescore --judge-batch`: the judge is asked in the provider's batches, over real HTTP."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a run of `ragtrace rescore` costs is said before it starts, and money needs an agreement."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """`ragtrace rescore --ray`: the same scores on a cluster of Ray. `make scale` runs these tests."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`ragtrace rescore FILE`: spans of ragtrace, of OpenTelemetry, and as Phoenix's and MLflow's clients export them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`ragtrace rescore --store`: further scores of stored logs."""
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json

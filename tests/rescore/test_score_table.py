@@ -1,7 +1,5 @@
 """`ragtrace rescore --out FILE.parquet`: scores as a table."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`ragtrace compare --evaluator`: two versions of an evaluator on stored logs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

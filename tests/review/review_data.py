@@ -1,7 +1,5 @@
 """What the tests of review share: stores with traces, scores and people."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any

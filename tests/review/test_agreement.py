@@ -1,7 +1,5 @@
 """Agreement: the published figures, sklearn's figures, and what they say of the whole traffic."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

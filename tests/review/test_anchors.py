@@ -1,7 +1,5 @@
 """Reviewed logs are scored again: whether the evaluator or the application changed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Calibration: better where it can be, honest about it, refused where little is known, versioned in its file."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

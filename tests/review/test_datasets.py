@@ -1,7 +1,5 @@
 """Reviewed logs go out as a data set that `ragtrace eval` reads, and labels come in."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

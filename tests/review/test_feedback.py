@@ -1,7 +1,5 @@
 """What users say: kept once, with its trace or before it, never in the way of the application."""
 
-from __future__ import annotations
-
 import threading
 import urllib.request
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Named queues: which logs come into them, and who gets them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace

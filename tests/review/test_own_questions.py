@@ -1,7 +1,5 @@
 """Questions of one's own and marked parts of answers: what may be asked and said, how it is kept and exported."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The review queue: what comes into it and why, whose turn it is, and that no verdict is lost or counted twice."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

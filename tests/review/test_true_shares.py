@@ -1,7 +1,5 @@
 """The share that people would fail, from a store: what is drawn for review, and what the few verdicts say."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Webhooks out: signed, repeated, without content, to nobody who should not hear. Alerts in: the worst logs."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """What is asked of each scenario: its requests, with question and answer, and the operations below them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

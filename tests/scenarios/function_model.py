@@ -1,7 +1,5 @@
 """A function-calling model of LlamaIndex that follows a script, and what the scenarios ask with it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

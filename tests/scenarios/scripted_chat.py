@@ -1,7 +1,5 @@
 """A chat model of LangChain that follows a script, and what the scenarios ask with it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

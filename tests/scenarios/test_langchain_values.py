@@ -1,7 +1,5 @@
 """Values of every type that pass through LangChain, and what models, tools and prompts say of themselves."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import enum

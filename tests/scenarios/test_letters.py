@@ -1,7 +1,5 @@
 """Texts in other letters than ASCII's, and chains that end with a call of tools."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

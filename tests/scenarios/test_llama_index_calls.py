@@ -1,7 +1,5 @@
 """Ways of calling LlamaIndex: each is one request, with the user's question and the answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

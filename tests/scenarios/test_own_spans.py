@@ -1,7 +1,5 @@
 """Spans that the application opens itself, among those of the frameworks; and tokens on the spans of agents."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The same ways of calling without `capture_content`: what is measured leaves, no text does."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 

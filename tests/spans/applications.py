@@ -3,8 +3,6 @@
 Each case is a function of the model server's address and of what a library wants to be passed (`Wishes`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@
 writes the table of `docs/other-tracers.md`: the facts that each library's spans lack. A wrong one raises ValueError.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

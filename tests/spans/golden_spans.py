@@ -1,7 +1,5 @@
 """The golden spans as records."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

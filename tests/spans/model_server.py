@@ -1,7 +1,5 @@
 """A server that answers as OpenAI does: plain and streamed, with tool calls, embeddings and errors."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spans as messages of OTLP, to send them to real receivers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -6,8 +6,6 @@ writes `tests/spans/golden/<framework>-<library>.json`. Each library gets an env
 temporary folder by default), since several of them use one module path; an environment that is there is used as it is.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextvars
 import importlib

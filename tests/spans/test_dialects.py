@@ -1,7 +1,5 @@
 """The same application, traced by other libraries, gives the same Trace as far as their spans carry it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Other libraries' spans in one process: which span waits for its scores, and what is counted."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """ragtrace, started and stopped as an application does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`ragtrace.score` and `ragtrace.feedback`: what an application passes on of its answers."""
 
-from __future__ import annotations
-
 import gc
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """`ragtrace.flush` and `ragtrace.shutdown`: what they wait for, what they answer, and how a process ends with them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What leaves in each mode of the setting `redact`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

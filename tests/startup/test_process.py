@@ -1,7 +1,5 @@
 """How a traced process lives and dies: each test runs one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

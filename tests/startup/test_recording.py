@@ -1,7 +1,5 @@
 """ragtrace in other people's tests: switched off, and recording in memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Evaluators whose models are not installed are refused at start."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `init` says: what runs, what leaves and where to look."""
 
-from __future__ import annotations
-
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evidence by betting: whether an evaluator scores the same texts as before."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

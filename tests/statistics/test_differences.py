@@ -1,7 +1,5 @@
 """Differences of shares, against the literature and against samples whose truth is known."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

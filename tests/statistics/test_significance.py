@@ -1,7 +1,5 @@
 """Intervals, tests and the classification's figures, against hand-computed values and other libraries."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Weighted estimates."""
 
-from __future__ import annotations
-
 import math
 import random
 

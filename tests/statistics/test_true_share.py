@@ -1,7 +1,5 @@
 """The share of answers that people would fail, from few verdicts and all scores."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

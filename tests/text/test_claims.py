@@ -1,7 +1,5 @@
 """What an answer claims, and what is only its dress: courtesies, prefaces, citations, abstentions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Values that escapes, invisible characters, look-alike letters and line breaks hide are masked all the same."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

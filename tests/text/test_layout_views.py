@@ -1,7 +1,5 @@
 """A value in Markdown, a table, CSV, JSON or XML is found and masked as in "label: value", at its place in the text."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrace.text.privacy.decoded import DecodedText

@@ -1,7 +1,5 @@
 """The application's redaction function has a limit, and what it does not redact does not leave."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

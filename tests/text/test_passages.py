@@ -1,7 +1,5 @@
 """An answer's pieces whose relevance is measured: sentences, and lists and tables as one; turns that ask nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrace.text.sentences import passages, split

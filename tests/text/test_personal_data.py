@@ -1,7 +1,5 @@
 """What is reported as personal or secret, and that whatever is reported is masked."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

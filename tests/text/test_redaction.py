@@ -1,7 +1,5 @@
 """What is masked in texts that go out or are shown, and where things stand afterwards."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every rule of `ragtrace/text/privacy/data` finds an item in its `matches` and nothing in its `misses`."""
 
-from __future__ import annotations
-
 import random
 import re
 from importlib import import_module

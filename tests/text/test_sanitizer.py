@@ -1,7 +1,5 @@
 """The one door for outgoing texts: what it redacts, where it cuts, and that it never raises."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Questions of a shop, and an embedder that reads words."""
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Sequence

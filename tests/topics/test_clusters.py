@@ -1,7 +1,5 @@
 """Groups of vectors, and their names."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ragtrace.console.topics import clusters

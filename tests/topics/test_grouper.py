@@ -1,7 +1,5 @@
 """Questions get topics, and topics stay."""
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Sequence

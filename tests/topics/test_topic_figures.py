@@ -1,7 +1,5 @@
 """Which topics fail, why, and how that moved; what the documents do not answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrace.console.chatlogs import overview

@@ -1,7 +1,5 @@
 """A span of ours is the current one while the application's code below it works, and only then."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import logging

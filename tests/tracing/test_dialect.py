@@ -1,7 +1,5 @@
 """Without a wish for OpenInference a span has OpenTelemetry's names alone, and no text stands twice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

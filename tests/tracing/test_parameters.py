@@ -1,7 +1,5 @@
 """What is read of a model call's settings, and of its server."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

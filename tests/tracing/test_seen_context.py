@@ -1,7 +1,5 @@
 """What counts as evidence beside chunks: results of tools, and the prompt."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Attributes arrive on a span as the SDK itself would set them."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

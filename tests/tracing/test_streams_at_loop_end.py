@@ -1,7 +1,5 @@
 """Asynchronous streams that are open when the event loop ends, each in a process that has had no stream before."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Brokers in processes of their own, which can be killed and started again with what they have on disk."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """An evaluator for workers that are killed: the question says what it does."""
 
-from __future__ import annotations
-
 import os
 import time
 

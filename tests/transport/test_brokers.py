@@ -1,7 +1,5 @@
 """Workers behind each broker: what is killed, refused, repeated or unreadable loses no trace and wedges no worker."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Applications and receivers that publish, and workers that evaluate what they have published."""
 
-from __future__ import annotations
-
 import gc
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sealed payloads and the file of their keys."""
 
-from __future__ import annotations
-
 import os
 import stat
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Workers that fetch from a broker, in this process and in others, and messages for them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The texts that the tutorials search: a manual of a coffee machine, and embeddings that know its words."""
 
-from __future__ import annotations
-
 import re
 
 from langchain_core.embeddings import Embeddings

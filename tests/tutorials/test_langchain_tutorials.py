@@ -1,7 +1,5 @@
 """LangChain's and LangGraph's RAG tutorials: each question is one request, with the documents that the model saw."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

@@ -1,7 +1,5 @@
 """The public interface as an application uses it. Never run: mypy checks this file together with the product."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import assert_type
 

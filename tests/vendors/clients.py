@@ -1,7 +1,5 @@
 """The vendors' real clients, under one interface: what a test asks of LangChain's, it asks of LlamaIndex's too."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the tests with the vendors' clients share."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A model's answer, and the same answer in the format of each vendor: whole, and as the events of a stream."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A server that answers `Reply` after `Reply`, each in the format of the vendor that is asked."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Callable, Iterator

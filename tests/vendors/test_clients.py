@@ -1,7 +1,5 @@
 """What stands on the span of a model, when a vendor's real client asked a server that answers as the vendor does."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """OpenAI's and Anthropic's own clients without a framework, and their helpers, recorded by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

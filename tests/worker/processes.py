@@ -1,7 +1,5 @@
 """A worker in a process of its own, which can be killed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@
 Vercel's AI SDK runs with a model that is scripted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

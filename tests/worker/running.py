@@ -1,7 +1,5 @@
 """A worker in this process, with a real receiver behind it, and messages to send to it."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import time

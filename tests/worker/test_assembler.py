@@ -1,7 +1,5 @@
 """What the assembler and its table of open traces keep."""
 
-from __future__ import annotations
-
 import time
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

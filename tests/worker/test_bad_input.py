@@ -1,7 +1,5 @@
 """What is damaged, too large or odd is refused or bounded, and the next good request is served."""
 
-from __future__ import annotations
-
 import gzip
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The example configurations say what the worker and the Collector understand."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

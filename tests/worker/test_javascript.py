@@ -1,7 +1,5 @@
 """OpenTelemetry's SDK for JavaScript as a sender: gRPC, JSON and protobuf over HTTP."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A worker that is killed loses nothing that it has acknowledged: no span, and no score for the store or a backend."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """The manifests in examples/kubernetes are valid, and say what the worker and KEDA's scalers understand."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """How a worker says how it is, and how it ends."""
 
-from __future__ import annotations
-
 import re
 import resource
 import sqlite3

@@ -7,8 +7,6 @@ is that of its observation filters before 1.0.0-RC1: texts in quotation marks be
 releases write these three to logs alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From real senders through the worker to a real receiver."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

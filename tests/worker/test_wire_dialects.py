@@ -1,7 +1,5 @@
 """The spans of real libraries give the same Trace over the wire as in the process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Scores of a worker in Phoenix, MLflow and Langfuse."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ each set AUROC, and the wrong answers that are caught while 92 % of the good one
 and the share of good answers by score, where each half of the groups has the probabilities of a fit without it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import pickle

@@ -7,8 +7,6 @@ columns are distances becomes one whose columns are places by another reading of
 with torch.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The reader in torch: DeBERTa-v3 with heads for the answer, its claims, its words, and for relevance."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

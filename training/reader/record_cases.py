@@ -2,8 +2,6 @@
 
 They teach that a value belongs to its key and its record: the written cases of this (tools_*.jsonl) are few."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

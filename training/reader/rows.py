@@ -8,8 +8,6 @@ training/reader/cases; one context in fourteen is kept for validation. In each o
 chunks in another order, other budgets of evidence, and other sentences removed.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

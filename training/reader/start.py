@@ -5,8 +5,6 @@ OUT/model.safetensors and OUT/tokenizer.json, as a folder with the hub's microso
 trainer takes either folder. Licences are in docs/models/reader.md.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The vocabulary of the reader: a multilingual tokenizer, cut to the pieces that its texts need."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 It knows nothing of ragtrace. Put your own model in `load_model`, and your own index in `query_engine`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

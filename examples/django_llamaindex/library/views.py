@@ -1,7 +1,5 @@
 """The page, the streamed answers, and the thumbs."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`ragtrace demo`: traces, samples and scores two real assistants over a real corpus, and sums up the results."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The demo's LangChain assistant: a typical LCEL chain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The assistants' models, and the messages that they get from both assistants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

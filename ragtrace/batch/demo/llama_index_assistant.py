@@ -1,7 +1,5 @@
 """The demo's LlamaIndex assistant: a typical query engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reviewed logs as cases for tests: from a store, or from a file that `ragtrace export` wrote."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections import Counter

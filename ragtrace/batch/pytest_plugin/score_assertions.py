@@ -1,7 +1,5 @@
 """Evaluates an answer in a test, and says what is wrong with it."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

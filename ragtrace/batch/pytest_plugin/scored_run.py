@@ -1,7 +1,5 @@
 """What all tests of a run measured: the table at its end, and the report that `ragtrace eval` writes of a data set."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """All results about a run, computed once for every output format."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ragtrace.batch.reporting.classification import Classification, classifications

@@ -1,7 +1,5 @@
 """Compares answers with references as labels, over a whole data set."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

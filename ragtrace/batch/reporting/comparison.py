@@ -1,8 +1,6 @@
 """Compares two runs over the same rows and tests which differences are significant.
 `ragtrace.console.chatlogs.side_by_side` compares stored requests instead."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

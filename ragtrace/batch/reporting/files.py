@@ -1,7 +1,5 @@
 """A run as a folder: `results.json` contains everything, `results.parquet` the scores for other tools."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

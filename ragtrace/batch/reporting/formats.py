@@ -1,7 +1,5 @@
 """How names, numbers, times and tables are written for people."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 

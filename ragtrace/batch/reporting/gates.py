@@ -1,7 +1,5 @@
 """Limits of a run (`--fail-under`): which mean or which share of passes an evaluator must reach."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The report of a run as one page that needs no other file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Source: H2O Eval Studio, "Insights diagnosed by the evaluator".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -5,8 +5,6 @@ does not apply, and a refusal, are skipped. The gates (`--fail-under`) are a sui
 the schema of Apache Ant's JUnit task (https://github.com/windyroad/JUnit-Schema).
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import time

@@ -1,8 +1,6 @@
 """The live report: quality, precision and change of each application and evaluator in a period of a journal. Needs the
 standard library only."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """A live report as one page that needs no other file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

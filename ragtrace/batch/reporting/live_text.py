@@ -1,7 +1,5 @@
 """A live report as text for a terminal, and as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import unicodedata

@@ -1,7 +1,5 @@
 """Suggests objectives for the alerts, from what evaluators show of live requests."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Writes pages that need no other file: no script, no request, and no text of a row becomes markup."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

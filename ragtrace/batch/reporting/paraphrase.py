@@ -1,7 +1,5 @@
 """Rewords a question by rules that keep its meaning. English only."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """Writes the scores of a run as one long table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice

@@ -5,8 +5,6 @@ no place for a change (a single chunk has no other order), the perturbation is l
 would count as a verdict that did not flip.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A progress bar for a command that evaluates many rows."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """The charts of the report of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragtrace.base import svg

@@ -1,7 +1,5 @@
 """The result of a run over a data set: rows with scores, and a description of each evaluator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Source: H2O Eval Studio, "Problems reported by the evaluator".
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a score says, as text for a failed test: the value, the wanted one, the explanation, and the evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ragtrace.batch.reporting.formats import clip, number

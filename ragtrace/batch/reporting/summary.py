@@ -1,7 +1,5 @@
 """Figures of a run for each model and metric: quality, precision and coverage."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean

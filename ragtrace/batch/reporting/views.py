@@ -1,7 +1,5 @@
 """The content of the report's tables. Text is not escaped here; the template does it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

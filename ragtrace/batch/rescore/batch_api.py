@@ -1,7 +1,5 @@
 """The batches of a provider with OpenAI's API, through litellm: files of requests, their start, their end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

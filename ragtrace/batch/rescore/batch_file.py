@@ -1,7 +1,5 @@
 """What a run in batches keeps until its end, in one file of SQLite: requests to the judge, batches, replies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """A judge that collects its questions, sends them in batches, and answers from the replies."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

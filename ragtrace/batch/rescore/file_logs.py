@@ -1,7 +1,5 @@
 """The requests in a file of spans."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`ragtrace rescore --judge-batch`: the judge's questions are collected pass by pass, and asked in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

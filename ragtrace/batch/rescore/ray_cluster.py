@@ -1,7 +1,5 @@
 """Evaluates logs on Ray: a data set of what is to be read, and a pool of actors that read and evaluate it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The scores of a file's requests as JSON lines or Parquet."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager

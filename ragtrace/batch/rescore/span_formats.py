@@ -1,7 +1,5 @@
 """From an object of a file to spans: ragtrace's span file, OTLP, and what the clients of Phoenix and MLflow export."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

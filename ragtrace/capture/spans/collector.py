@@ -7,8 +7,6 @@ A request is complete when its root has ended and nothing below it is open. Wher
 read later, a task whose end was lost), it is waited for; a request without an end is given up after a while.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter, deque

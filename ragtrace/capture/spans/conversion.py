@@ -1,7 +1,5 @@
 """From a span on the wire to the record that `ragtrace.capture.spans` reads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status

@@ -3,8 +3,6 @@
 The names of OpenTelemetry's GenAI conventions and of OpenInference that ragtrace writes itself are in `semconv`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """One request that two libraries traced: which of them is read, and which model call was recorded twice."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Reads the messages of a model call in each dialect: what the user asked, and what the model answered."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who asked: session, user, tags and the application's metadata, from the spans of a request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

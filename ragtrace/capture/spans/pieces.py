@@ -1,7 +1,5 @@
 """Divides a request into pieces: the spans of each trace, with all that came around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

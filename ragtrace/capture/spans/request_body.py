@@ -1,7 +1,5 @@
 """From the body of a request to OTLP's message: bounded decompression, protobuf and JSON."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

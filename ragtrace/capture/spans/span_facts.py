@@ -1,7 +1,5 @@
 """Reads one span in whatever dialect it was written: what it did, what it was asked, what it answered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A span in neutral form: from the SDK of this process, from a golden file, or from the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

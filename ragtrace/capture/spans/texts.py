@@ -1,7 +1,5 @@
 """Questions, answers and documents in the plain values that libraries write on spans: texts and JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The API, under /api: a module for each subject. `description` adds what all of them share."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Depends
 
 from ragtrace.console import access

@@ -1,7 +1,5 @@
 """For admins: users, tokens, the audit log."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request

@@ -1,7 +1,5 @@
 """Thresholds: what a candidate would do on reviewed logs, fitting one, putting one in force."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path as FilePath

@@ -1,7 +1,5 @@
 """Two prompt versions, models, periods or evaluator versions side by side."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request

@@ -1,7 +1,5 @@
 """The OpenAPI document: what FastAPI finds out by itself, and what holds for all routes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import FastAPI, Request

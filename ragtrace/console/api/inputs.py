@@ -1,7 +1,5 @@
 """What is let in: every text has a longest length and no NUL, every number its bounds."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Path, Request

@@ -1,7 +1,5 @@
 """Named queues: who judges which logs; and questions of one's own, which their reviewers answer."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 

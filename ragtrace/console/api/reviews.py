@@ -1,7 +1,5 @@
 """Reviews: the next log, a verdict, and how far evaluators and people agree."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request

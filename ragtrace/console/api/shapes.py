@@ -1,7 +1,5 @@
 """Stored traces as the API gives them out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace

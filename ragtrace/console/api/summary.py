@@ -1,7 +1,5 @@
 """What the store says in sum: the overview, and how the store itself is."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

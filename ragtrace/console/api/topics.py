@@ -1,7 +1,5 @@
 """Topics of questions with their shares of failures, and the questions that the documents do not answer."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Stored traces: lists and searches, one of them, what evaluators there are."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request

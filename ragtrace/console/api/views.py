@@ -1,7 +1,5 @@
 """Saved views: a search under a name, everybody's own. And who asks."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """Computes what the models of a period cost, and for whom."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sqlalchemy import func, select

@@ -1,7 +1,5 @@
 """Encrypts content at rest with AES-256-GCM under the key of the store, bound to the trace that it belongs to."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

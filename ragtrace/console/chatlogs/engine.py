@@ -1,7 +1,5 @@
 """Connects to SQLite or PostgreSQL, and translates their errors into messages without content."""
 
-from __future__ import annotations
-
 import difflib
 import errno
 import json

@@ -1,7 +1,5 @@
 """Writes evaluations as JSON, for the spill file, and reads them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping

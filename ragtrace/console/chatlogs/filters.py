@@ -1,8 +1,6 @@
 """Translates a filter into conditions. Each condition can be checked for a trace; most can also list their traces, the
 newest first, from an index in the order of ids."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Neither stores the texts a second time, and entries can be deleted. A store with
 would reveal the encrypted content.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Gives a store a new key, or its first one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any

@@ -1,8 +1,6 @@
 """Computes the overview of a period: how many requests there were, how good the answers were and how certain that is,
 what went wrong and where. Reads the sums that every batch updates, never the traces."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

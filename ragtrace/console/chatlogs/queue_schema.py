@@ -1,7 +1,5 @@
 """The tables of named queues, of questions of one's own and of anchors; the other tables are in `schema`."""
 
-from __future__ import annotations
-
 from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Integer, String, Table, Text
 
 from ragtrace.console.chatlogs.schema import metadata

@@ -1,7 +1,5 @@
 """Reads one stored trace from its rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

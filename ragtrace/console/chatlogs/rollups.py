@@ -1,7 +1,5 @@
 """Updates the sums of the overview with every batch, so that a page over a million traces reads some thousand rows."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

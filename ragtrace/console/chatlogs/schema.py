@@ -8,8 +8,6 @@ ids, a period is a range of ids, and every index that ends in the trace's id ser
 storing. The full-text index (`search`) differs between the databases; see `full_text` and the migrations.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ index in descending order, a chunk at a time, and the other conditions are check
 is rare but their combination is, a page ends after `_SECONDS` with the matches so far and a cursor to continue.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

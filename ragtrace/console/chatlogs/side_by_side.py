@@ -5,8 +5,6 @@ Where the same request or the same question is on both sides, the sides are comp
 difficulty of the questions out of the comparison. All requests of both sides are compared as independent samples.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 In the pipeline's thread it only appends to the queue. Every later failure is counted and logged once, never raised.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,8 +1,6 @@
 """Keeps evaluations in a bounded file while the database does not take them. The file is only appended to, and emptied
 when its whole content is stored. Processes that share a store share the file."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """The values that the store returns and takes. They are frozen; times are Unix seconds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Writes evaluations into the tables: each trace once, each score of an evaluator's version once."""
 
-from __future__ import annotations
-
 import math
 import random
 import zlib

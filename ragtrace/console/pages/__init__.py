@@ -1,7 +1,5 @@
 """The pages: one module for each, all of them rendered here, none of them needing script."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter
 
 from ragtrace.console.pages import (

@@ -1,7 +1,5 @@
 """`/agreement`: how far evaluators agree with people, and people with each other."""
 
-from __future__ import annotations
-
 import time
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """The parts of an answer that a reviewer marks as wrong: as the page shows them, and as its form sends them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`/compare`: two prompt versions, models, periods or evaluator versions side by side."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,8 +1,6 @@
 """`/evaluators`: what is asked of answers, and for each evaluator its threshold with consequences on reviewed logs, its
 calibration, versions and cost."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

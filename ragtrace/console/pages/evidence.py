@@ -1,7 +1,5 @@
 """An answer and its chunks, cut where sentences and the passages that they rest on begin and end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

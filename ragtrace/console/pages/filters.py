@@ -1,7 +1,5 @@
 """The state of a list of traces as its address holds it: what is searched, filtered, and in which order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

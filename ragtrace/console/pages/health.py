@@ -1,7 +1,5 @@
 """`/health`: whether traces come in, checks work, the queue moves and the database has room."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is wrong now: the open incidents that the overview begins with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """`/`: how good the answers are, how sure that is, what goes wrong and where."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The charts of the console. Each value has a title too, and a table next to the chart has the same values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`/users` and `/audit`, for admins: who may come in, and what was done."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request

@@ -1,7 +1,5 @@
 """What people are asked of a log: each evaluator's question in plain words, so that `pass` means yes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """`/review`: one log at a time, of all queues or of one. The form works by itself; script fetches the next log in
 advance, and sends verdicts while that one is already shown."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the form of `/review` sends: a verdict, a log that is skipped or given back, or the end of the day's work."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Container
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`/review/queues`, for admins: named queues and questions of one's own. And logs that are sent to a queue."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Request

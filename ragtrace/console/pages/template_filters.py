@@ -1,7 +1,5 @@
 """What the templates have beside their values: filters for texts, figures and times; addresses of assets."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

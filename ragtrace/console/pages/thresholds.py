@@ -1,8 +1,6 @@
 """What the page of one evaluator shows of its threshold: the candidates with their consequences, how scores lie for
 logs that people pass and fail, and how far scores and calibrated probabilities come true."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

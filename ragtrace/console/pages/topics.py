@@ -1,7 +1,5 @@
 """`/questions`: which questions fail, by topic, and which ones the documents do not answer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

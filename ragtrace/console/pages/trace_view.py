@@ -1,7 +1,5 @@
 """One stored trace as its page, and the review's, show it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`/traces`: search and filters with their state in the address, saved views; `/traces/{trace_id}`: one of them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Annotated

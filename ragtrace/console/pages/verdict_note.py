@@ -1,7 +1,5 @@
 """The sentences that the overview begins with: how good the answers are, since when, and what people say of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Hashable
 from typing import Any

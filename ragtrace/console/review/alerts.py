@@ -1,7 +1,5 @@
 """Turns alerts into logs for review."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from datetime import datetime

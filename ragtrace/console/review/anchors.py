@@ -5,8 +5,6 @@ score them again. If the scores move, the evaluator or the judge's model changed
 requests fall, the application did. `ragtrace.statistics.bets` has the evidence.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections import defaultdict

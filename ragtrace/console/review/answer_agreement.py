@@ -1,7 +1,5 @@
 """Measures how people answer questions of one's own, and how far they agree."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ of the curve, is repeated within each four fifths and tested on the fifth that h
 measures. "Before" is the old threshold on the same logs. Logs have the weights of `ragtrace.console.review.weights`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Groups verdicts by log: what people together say about one evaluator's question."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ All curves are monotone: a better score never gives a higher probability. Arrays
 is the share of people who fail the answer, weights are positive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

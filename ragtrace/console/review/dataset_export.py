@@ -7,8 +7,6 @@ for, see `ragtrace.console.review.weights`; null if unknown), `consent`, `licens
 `reference`.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

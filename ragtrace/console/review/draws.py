@@ -5,8 +5,6 @@ method, 1934): logs are drawn in proportion to the requests that they stand for 
 among logs with such scores. Where scores are good nearly all verdicts are *pass*, and few of them are needed.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Stores what users of the application say about its answers. Bad feedback brings a log to review."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

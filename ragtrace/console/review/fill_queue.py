@@ -1,7 +1,5 @@
 """Fills the review queue by the rules and by the random draw; see `ragtrace.console.review.queue`."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import time

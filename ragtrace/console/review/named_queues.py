@@ -5,8 +5,6 @@ A log is in one queue: a named one, or that of everybody. It comes into a named 
 log was picked, nor with what probability, so it does not change the weights of `ragtrace.console.review.weights`.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ No evaluator answers them, so they have no part in calibration. `ragtrace.consol
 answers, and the export has them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The review policy: the shares of the daily quota, and the reasons for which a log is picked."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -10,8 +10,6 @@ Horvitz, D. J. Thompson, A generalization of sampling without replacement from a
 certainty: C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 3.7).
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping

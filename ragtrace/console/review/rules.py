@@ -4,8 +4,6 @@ The result of a rule of `policy.CERTAIN` depends on traces, scores and feedback 
 trace was drawn at random or reviewed: otherwise the weights of `ragtrace.console.review.weights` would be wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Shows what a threshold would do to the logs that people reviewed. Needs no numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Picks stored questions that are unlike all reviewed questions."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

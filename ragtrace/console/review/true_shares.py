@@ -1,8 +1,6 @@
 """Estimates from stored logs which share of the requests people would fail: from the reviewed logs and all scores of an
 evaluator (`ragtrace.statistics.true_share`)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Stores the reviews of people: one for each person and log."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

@@ -13,8 +13,6 @@ A weight of 0 means that the log stands for no known number of requests: it was 
 for example a log of a new topic, or one that somebody opened because it looked bad.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Lists the questions to which the retrieval found nothing that answers, for the people who write the documents."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence

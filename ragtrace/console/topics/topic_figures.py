@@ -1,7 +1,5 @@
 """Computes how often the questions of each topic fail in a period, why, and how that moved."""
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

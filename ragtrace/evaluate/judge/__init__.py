@@ -4,8 +4,6 @@ What it answers is read tolerantly, validated, and asked again once; what cannot
 score.
 """
 
-from __future__ import annotations
-
 from ragtrace.evaluate.judge.budget import paying_for
 from ragtrace.evaluate.judge.client import Answer, Judge, JudgeError, close_judge, get_judge, use_judge
 from ragtrace.evaluate.judge.completions import Usage

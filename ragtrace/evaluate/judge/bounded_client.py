@@ -1,7 +1,5 @@
 """The HTTP client of an OpenAI-compatible judge: it ends answers that are too long."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 """Money of the judge: whole billionths of a dollar (so that sums are exact), the windows of a budget, reservations, and
 the key of the score that is being paid for."""
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Asking the judge: prompts in, validated answers out; retries, concurrency, the budget and what it all cost."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Deadlines, and threads around a call that blocks: one that ends in time, and many side by side."""
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import threading

@@ -1,8 +1,6 @@
 """What the judge may spend, and what it answered before: one small database, in memory or in a file for many processes.
 The spending may be in a budget that machines share instead."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

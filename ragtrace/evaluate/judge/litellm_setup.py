@@ -1,7 +1,5 @@
 """Loads litellm when the judge is used, checks a model's name, and returns its prices and its key."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Redacts the texts that the judge reads: the judge is often a service of somebody else."""
 
-from __future__ import annotations
-
 from ragtrace.errors import SettingError
 from ragtrace.settings import Settings
 from ragtrace.text.redaction import TimeLimited, mask_pii, redaction_function

@@ -1,7 +1,5 @@
 """Prompts for the judge, and how untrusted texts are put into them."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

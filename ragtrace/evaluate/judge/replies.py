@@ -1,7 +1,5 @@
 """From what a model wrote to the JSON that was asked for. Tolerant of form, strict in content."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

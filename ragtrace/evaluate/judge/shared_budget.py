@@ -5,8 +5,6 @@ one key on purpose: a budget in several keys would be several budgets. The serve
 which reservation has expired, so that the clocks of the processes may differ.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

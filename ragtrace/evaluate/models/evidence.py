@@ -5,8 +5,6 @@ an answer the sentences of all chunks compete for one budget of word pieces, so 
 sentence of a chunk that looks like it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

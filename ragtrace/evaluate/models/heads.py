@@ -3,8 +3,6 @@
 Trained by `training/train_refusals.py`; docs/models/refusal.md says what it is good for and what not.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence

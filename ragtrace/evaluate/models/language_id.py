@@ -1,7 +1,5 @@
 """Which language a text is in: fastText's compressed identification model (176 languages), from a package."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

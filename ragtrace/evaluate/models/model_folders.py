@@ -1,7 +1,5 @@
 """What is wrong with the folder or the name that a setting gives for a model, as far as its files tell."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

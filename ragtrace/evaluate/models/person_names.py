@@ -4,8 +4,6 @@ Model by National Design Studio (CC-BY-4.0, redistributed unmodified; see data/l
 has digits and a checkable form (cards, phones, addresses of the net) is left to `ragtrace.text.privacy.find`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ragtrace.base.lazy import Lazy

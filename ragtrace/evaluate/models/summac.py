@@ -4,8 +4,6 @@ Laban et al. 2022, SummaC: Re-Visiting NLI-based Models for Inconsistency Detect
 support is the embedded groundedness model's; the layer over the histogram is trained by `training/train_summac.py`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of texts that have the form of personal data or of a secret: check digits, ranges, entropy, no examples."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import ipaddress

@@ -1,7 +1,5 @@
 """What the words around a match say of it: whether it is an example, a measure, a part's number, a firm's address."""
 
-from __future__ import annotations
-
 import re
 
 from ragtrace.text.privacy.checks import UUID

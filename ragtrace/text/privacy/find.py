@@ -5,8 +5,6 @@ is all of that and more: everything that is reported is also masked. Names, and 
 a home, need a model (`ragtrace.evaluate.models.person_names`); here they are neither found nor masked.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Personal data that only a label identifies: "passport number C01X00T47". The labels are in `data/labels.toml`."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,6 @@ Patterns know "Password: x". They do not know `**Password:** x`, a table's cell 
 places can be moved back to the text.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Secrets without a form of their own, which a name announces: `api_key = …`, "the password is …", `mysql -p…`."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Phone numbers: by a label in the text, by their shape, and by the numbering plans of the regions that are set."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

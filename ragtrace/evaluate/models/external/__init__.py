@@ -5,8 +5,6 @@ Each is loaded on first use; a package that is missing is named in the error. A 
 disk alone; any other name is the library's to resolve, from its cache or from the hub.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 from ragtrace.evaluate.models.external.detoxifier import toxicity, toxicity_models

@@ -1,7 +1,5 @@
 """How consistent an answer is with its context, from a model's probabilities for pairs of their pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

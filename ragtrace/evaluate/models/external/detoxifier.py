@@ -1,7 +1,5 @@
 """Detoxify, named by the setting `models.toxicity`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ragtrace.base.lazy import Lazy

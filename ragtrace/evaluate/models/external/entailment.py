@@ -1,7 +1,5 @@
 """The model that the setting `models.entailment` names: its kind by its configuration, and what it says."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path

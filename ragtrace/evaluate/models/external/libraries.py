@@ -1,7 +1,5 @@
 """What all models that a setting names share: their packages, the errors of loading them, the texts that they take."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Prompts, cuts and probabilities are those of github.com/Liyan06/MiniCheck. Its a
 the best of the document's pieces for each.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Models that read a pair of texts: sentence-transformers' cross-encoders, and Vectara's HHEM."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Long texts in pieces that a model can read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Presidio and GLiNER, named by the setting `models.pii`."""
 
-from __future__ import annotations
-
 from ragtrace.base.lazy import Lazy
 from ragtrace.errors import SettingError, package
 from ragtrace.evaluate.models.external.libraries import clean, is_local, load_errors

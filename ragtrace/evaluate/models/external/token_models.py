@@ -3,8 +3,6 @@
 Kovács and Recski 2025. Prompts, cuts and probabilities are those of github.com/KRLabsOrg/LettuceDetect.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
