@@ -5,12 +5,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ragtrace.capture.adapters import SCORE_KEYS, content_id, convert_each, id_of, number, score_of
+from ragtrace.capture.adapters import content_id, convert_each, number
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 
+_SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
 _TEXT_KEYS = ("page_content", "content", "text")
-_SOURCE_KEYS = frozenset({"metadata", "source", "url", "title", "id", "doc_id", "document_id", "chunk_id", *SCORE_KEYS})
+_SOURCE_KEYS = frozenset(
+    {"metadata", "source", "url", "title", "id", "doc_id", "document_id", "chunk_id", *_SCORE_KEYS}
+)
 """Keys of which a passage in a tool's JSON has at least one; without them it may be anything, e.g. a chat message."""
 _MAX_DEPTH = 5
 """Levels of a value that are searched: a command's update, its messages, their artifact, its list."""
@@ -131,7 +134,7 @@ def _converted(document: Any) -> Document | None:
     fields = getattr(document, "__dict__", {})
     raw = fields.get("metadata")
     metadata = dict(raw) if type(raw) is dict or isinstance(raw, Mapping) else {}
-    identity, own = id_of(fields.get("id"), metadata) or content_id(content), score_of(fields.get("score"), metadata)
+    identity, own = _identity(fields, metadata) or content_id(content), _score_of(fields, metadata)
     return Document(identity, content, score if own is None else own, metadata)
 
 
@@ -141,10 +144,33 @@ class _Fields:
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.page_content = next((fields[key] for key in _TEXT_KEYS if isinstance(fields.get(key), str)), "")
         self.id = fields.get("id") or fields.get("doc_id") or fields.get("url") or fields.get("source")
-        self.score = next((fields[key] for key in SCORE_KEYS if key in fields), None)
+        self.score = next((fields[key] for key in _SCORE_KEYS if key in fields), None)
         own = fields.get("metadata")
         rest = {key: value for key, value in fields.items() if key not in _TEXT_KEYS and key not in ("type", "id")}
         self.metadata = own if isinstance(own, Mapping) else rest
+
+
+def _identity(fields: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
+    for value in (fields.get("id"), metadata.get("id"), metadata.get("doc_id")):
+        if isinstance(value, str):
+            if value:
+                return identity_of(value)
+        # pandas.NA and arrays of numpy have no truth.
+        elif value is not None and type(value).__name__ != "NAType":
+            return identity_of(value)
+    return None
+
+
+def _score_of(fields: Mapping[str, Any], metadata: Mapping[str, Any]) -> float | None:
+    value = fields.get("score")
+    for key in _SCORE_KEYS:
+        if value is not None:
+            break
+        value = metadata.get(key)
+    try:
+        return number(value)
+    except Exception:  # noqa: BLE001 e.g. 10**400, which is no float
+        return None
 
 
 def _documents_in_text(text: Any) -> list[Document]:

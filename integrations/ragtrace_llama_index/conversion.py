@@ -14,7 +14,7 @@ from typing import Any
 from ragtrace.capture import adapters
 from ragtrace.capture.reply_streams import is_stream
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import fields_of, sendable
+from ragtrace.text.sanitizer import fields_of, identity_of, sendable
 
 _QUERY_KEYS = (
     "user_msg", "query", "question", "input", "message", "user_input", "user_query", "prompt", "text",
@@ -224,7 +224,8 @@ def _document_of(item: Any) -> Document | None:
         return None
     raw = getattr(node, "metadata", None)
     metadata = dict(raw) if isinstance(raw, Mapping) else {}
-    identity = adapters.id_of(_identity_of(node), metadata) or adapters.content_id(content)
+    identity = _identity_of(node)
+    identity = identity_of(identity) if identity else adapters.content_id(content)
     return Document(identity, content, adapters.number(getattr(item, "score", None)), metadata)
 
 

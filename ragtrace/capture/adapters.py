@@ -17,8 +17,6 @@ OPTIONS = ("tracer_provider", "capture_content", "capture", "logger_provider", "
 """The options of every instrumentor of ours."""
 SESSION_KEYS = ("session_id", "thread_id", "conversation_id")
 """Names under which applications pass the conversation, the first one first."""
-SCORE_KEYS = ("score", "relevance_score", "similarity_score", "_score", "similarity")
-"""Names of a document's score."""
 
 
 def session_and_user(fields: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -60,33 +58,11 @@ def content_id(content: str) -> str:
     return hashlib.sha1(content.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:16]
 
 
-def id_of(value: Any, metadata: Mapping[str, Any]) -> str | None:
-    """Returns a document's own id, else the one in its metadata; None without any."""
-    for identity in (value, metadata.get("id"), metadata.get("doc_id")):
-        # Not by its truth: pandas.NA and arrays of numpy have none.
-        is_given = isinstance(identity, str) or (identity is not None and type(identity).__name__ != "NAType")
-        if is_given and (text := identity_of(identity)):
-            return text
-    return None
-
-
-def score_of(value: Any, metadata: Mapping[str, Any]) -> float | None:
-    """Returns a document's own score, else the one in its metadata; None for what is no number."""
-    for key in SCORE_KEYS:
-        if value is not None:
-            break
-        value = metadata.get(key)
-    return None if value is None else number(value)  # most documents have none
-
-
 def number(value: Any) -> float | None:
     """Returns a finite number, or None: retrievers return scores as Python's or numpy's numbers, or other objects."""
-    try:
-        if value is None or isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-            return None
-        result = float(value)
-    except Exception:  # noqa: BLE001 e.g. 10**400, which is no float, or an application's object
+    if value is None or isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         return None
+    result = float(value)
     return result if math.isfinite(result) else None
 
 

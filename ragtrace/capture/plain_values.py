@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from ragtrace.capture.adapters import SCORE_KEYS, content_id, convert_each, id_of, number, score_of
+from ragtrace.capture.adapters import content_id, convert_each, number
 from ragtrace.capture.content_blocks import parts_of, result_content, text_or_parts
 from ragtrace.capture.model_messages import ModelMessage, Part, ToolCallPart, ToolResultPart
 from ragtrace.capture.provider_replies import finish_reason
@@ -17,6 +17,7 @@ from ragtrace.text.sanitizer import identity_of, sendable
 
 _TEXT_KEYS = ("page_content", "content", "text", "chunk", "document", "passage", "body")
 _ID_KEYS = ("id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
+_SCORE_KEYS = ("score", "relevance_score", "similarity", "_score")
 _ANSWER_KEYS = ("answer", "text", "output", "content", "response", "result")
 _ROLES = {"human": "user", "ai": "assistant"}
 _MAX_DOCUMENTS = 1_000
@@ -75,7 +76,7 @@ def _document_of(value: Any) -> Document | None:
         if texts:
             return Document(texts[0] if len(texts) > 1 else content_id(texts[0]), texts[-1], number(score))
         value = rest[0] if rest else None
-    score = score if score is not None else field_of(value, *SCORE_KEYS)
+    score = score if score is not None else field_of(value, *_SCORE_KEYS)
     node = field_of(value, "node") or value
     content = field_of(node, *_TEXT_KEYS)
     if content is None or isinstance(node, (int, float, bytes)):
@@ -83,8 +84,9 @@ def _document_of(value: Any) -> Document | None:
     content = content if isinstance(content, str) else sendable(content)
     raw = field_of(node, "metadata")
     metadata = {str(key): item for key, item in raw.items()} if isinstance(raw, Mapping) else {}
-    identity = id_of(field_of(node, *_ID_KEYS), metadata) or content_id(content)
-    return Document(identity, content, score_of(score, metadata), metadata)
+    identity = field_of(node, *_ID_KEYS) or metadata.get("id") or metadata.get("doc_id")
+    score = number(score) if score is not None else number(metadata.get("score"))
+    return Document(identity_of(identity) if identity else content_id(content), content, score, metadata)
 
 
 # --- messages to a model ---------------------------------------------------------------------------------

@@ -201,6 +201,7 @@ ANSWER_KEYS: Final = (
     "outputs", "answer", "output", "result", "response", "output_text", "text", "content", "generation", "raw_output",
 )  # fmt: skip
 DOCUMENT_TEXTS: Final = ("page_content", "content", "text")
+SCORES: Final = ("score", "relevance_score", "similarity_score", "_score", "similarity")
 TOOL_REASONS: Final = ("tool_calls", "tool-calls", "tool_call", "tool_use", "function_call")
 """Finish reasons of a model call that only asks for tools."""
 NO_TEXT: Final = re.compile(

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ragtrace.capture.adapters import content_id, id_of, number, score_of
+from ragtrace.capture.adapters import content_id, number
 from ragtrace.capture.spans import dialects
 from ragtrace.records import Document
-from ragtrace.text.sanitizer import sendable
+from ragtrace.text.sanitizer import identity_of, sendable
 
 USERS = ("user", "human", "HumanMessage")
 ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
@@ -197,7 +197,11 @@ def document_of(item: Mapping[str, Any]) -> Document | None:
     metadata = plain(item.get("metadata"))
     metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
     own_id = None if isinstance(item.get("id"), list) else item.get("id")  # LangChain's serialised form has a path
-    identity = id_of(item.get("id_") or item.get("node_id") or own_id, metadata)
+    identities = (item.get("id_"), item.get("node_id"), own_id, metadata.get("id"), metadata.get("doc_id"))
+    identity = next(filter(None, identities), None)
     if not text and identity is None:
         return None
-    return Document(identity or content_id(text), text, score_of(number(item.get("score")), metadata), metadata)
+    score = number(item.get("score"))
+    if score is None:
+        score = next((number(metadata[key]) for key in dialects.SCORES if metadata.get(key) is not None), None)
+    return Document(identity_of(identity) if identity else content_id(text), text, score, metadata)
