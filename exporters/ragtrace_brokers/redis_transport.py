@@ -162,7 +162,8 @@ class RedisTransport(Transport):
         """Let these messages be held by this worker for so long already."""
         stream, group, ids = self._address.stream, self._options.group, [each.id for each in messages]
         options: Any = {"min_idle_time": 0, "idle": int(1_000 * seconds), "justid": True}
-        self._do(lambda: self._client.xclaim(stream, group, self._consumer, message_ids=ids, **options))
+        if ids:
+            self._do(lambda: self._client.xclaim(stream, group, self._consumer, message_ids=ids, **options))
 
     # --- counts of starts ------------------------------------------------------------------------
 

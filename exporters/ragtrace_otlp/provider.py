@@ -66,6 +66,7 @@ class TelemetryStats:
     hold: HoldStats | None
     file_spans: ExportStats | None = None
     """Spans for `spans_file`, where there is an endpoint beside it; `spans` are then those for the endpoint."""
+    file_spans_dropped: int = 0
 
 
 @dataclass(slots=True)
@@ -140,17 +141,18 @@ class Telemetry:
         exporters = (stats.spans, stats.events, stats.file_spans)
         late = self.late.undelivered if self.late is not None else 0
         failed = late + sum(sum(each.failed.values()) for each in exporters if each is not None)
-        return failed + stats.spans_dropped + stats.events_dropped
+        return failed + stats.spans_dropped + stats.events_dropped + stats.file_spans_dropped
 
     def stats(self) -> TelemetryStats:
         """Counters of export and hold."""
         return TelemetryStats(
             self.span_exporter.stats() if self.span_exporter else None,
             self.event_exporter.stats() if self.event_exporter else None,
-            sum(processor.dropped for processor in self.processors),
+            self.processors[0].dropped if self.processors else 0,
             self.event_processor.dropped if self.event_processor else 0,
             self.hold.stats() if self.hold else None,
             self.file_exporter.stats() if self.file_exporter else None,
+            sum(processor.dropped for processor in self.processors[1:]),
         )
 
 

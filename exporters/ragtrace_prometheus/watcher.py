@@ -124,8 +124,11 @@ class Watcher:
         failures: list[_Row] = []
         if self.telemetry is not None:
             stats = self.telemetry.stats()
-            spans, events = (stats.spans, stats.spans_dropped), (stats.events, stats.events_dropped)
-            for sink, (export, lost) in (("spans", spans), ("events", events)):
+            for sink, export, lost in (
+                ("spans", stats.spans, stats.spans_dropped),
+                ("events", stats.events, stats.events_dropped),
+                ("spans_file", stats.file_spans, stats.file_spans_dropped),
+            ):
                 if export is not None:
                     items.append(((sink,), export.exported))
                     failures.append(((sink, "queue_full"), lost))

@@ -185,7 +185,9 @@ def test_what_the_queue_of_the_file_drops_is_counted(tmp_path: Path, monkeypatch
     assert stats.spans is not None
     assert stats.file_spans is not None
     assert stats.file_spans.exported < 6_000
-    assert stats.spans.exported + stats.file_spans.exported + stats.spans_dropped == 2 * 6_000
+    assert stats.spans.exported + stats.spans_dropped == 6_000
+    assert stats.file_spans.exported + stats.file_spans_dropped == 6_000
+    assert telemetry.undelivered == stats.spans_dropped + stats.file_spans_dropped
 
 
 PAGE = "Location: http://127.0.0.1:9/\r\nRetry-After: 60\r\nContent-Type: text/html"

@@ -32,6 +32,7 @@ from ragtrace.records import Document, Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision, ratio
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
+from ragtrace_otlp.provider import TelemetryStats
 from ragtrace_prometheus import PrometheusSink, serve
 from ragtrace_prometheus.labels import LabelCap, clean
 from ragtrace_prometheus.watcher import JudgeLimits
@@ -413,7 +414,7 @@ def test_a_trace_that_cannot_be_read_harms_nobody(sink: PrometheusSink, stopping
     sink.watch(stopping[0])
     nothing: Any = None
     sink.observe_request(nothing, Decision(True, 1.0, "ratio"))
-    odd: Any = [Document("d", "c", 0.5), Document("d", "c", "high")]  # type: ignore[arg-type]
+    odd: Any = [Document("d", "c", 0.5), Document("d", "c", "high")]
     sink.observe_request(make_trace(documents=odd), Decision(True, 1.0, "ratio"))
     sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
     scraped = Scraped(sink)
@@ -585,7 +586,7 @@ def busy(sink: PrometheusSink, rounds: int = 3) -> None:
         sink.observe_duration("length", 0.02)
         sink.observe_feedback("up", 4.0, "helpful")
         judged = {"failures": ("retrieval",), "model": "judge", "cost": 0.1}
-        failed = Score("length", 0.1, "fail", sampling_probability=1e-9, **judged)  # type: ignore[arg-type]
+        failed = Score("length", 0.1, "fail", sampling_probability=1e-9, **judged)
         sink(Evaluation(trace, (Score("length", 0.7, "pass"), failed, Score("length", error="timeout")), cause="none"))
         sink(Evaluation(make_trace(), (), "dropped", reason="queue_full"))
 
@@ -636,9 +637,9 @@ def test_a_part_that_fails_costs_no_scrape(sink: PrometheusSink, stopping: list[
 
 
 def sent() -> Any:
-    export = SimpleNamespace(exported=3, failed={"unavailable": 1})
-    hold = SimpleNamespace(held=1, expired=2)
-    stats = SimpleNamespace(spans=export, events=export, spans_dropped=1, events_dropped=0, hold=hold)
+    export: Any = SimpleNamespace(exported=3, failed={"unavailable": 1})
+    hold: Any = SimpleNamespace(held=1, expired=2)
+    stats = TelemetryStats(export, export, 1, 0, hold, export, 1)
     lost = {"traces": 1, "bytes": 0, "open_spans": 0, "expired": 2, "failed": 0}
     traces = SimpleNamespace(open_traces=3, lost=lost)
     return SimpleNamespace(stats=lambda: stats, source=SimpleNamespace(stats=lambda: traces))
