@@ -240,8 +240,8 @@ def save(
     path: str | os.PathLike[str], calibrations: Sequence[Calibration], *, store: Store, user: str | None = None
 ) -> list[Calibrated]:
     """Writes the calibrations into the file, which keeps those of other evaluators, and into the history of the store.
-    Each gets the number after the last one of its evaluator. Raises DataError if the file cannot be read or written,
-    and StoreError as the store does: then neither of them changes."""
+    Each gets the number after the last one of its evaluator. Raises DataError if the file cannot be read or written:
+    then the history does not change either; and StoreError as the store does."""
     entries = load(path) if Path(path).exists() else {}
     with store.writing() as connection:
         new = [_save_one(connection, each, entries.get(each.evaluator), user) for each in calibrations]
