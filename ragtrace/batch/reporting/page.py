@@ -38,7 +38,7 @@ def render(template: str, filters: Mapping[str, Callable[..., Any]], content: Ma
 
 def write(page: str, path: str | os.PathLike[str]) -> Path:
     """Write a page and return its path. The folder is created if it is missing; the file appears complete or not at
-    all. Raises OSError if it cannot be written."""
+    all. Raises DataError or OSError if it cannot be written."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as part:
