@@ -18,7 +18,8 @@ from ragtrace.evaluate.refusals import declines, read_answer
 from ragtrace.evaluation import NOT_APPLICABLE, Direction, Evaluator, evaluator, label
 from ragtrace.records import LONG_PROMPT, Evidence, Score, Trace
 from ragtrace.settings import Settings
-from ragtrace.text.claims import Statement
+from ragtrace.text.claims import Statement, states_amount
+from ragtrace.text.speech_acts import act_of
 from ragtrace.text.words import asks_nothing, is_empty
 
 if TYPE_CHECKING:
@@ -80,15 +81,26 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
 
 
 def _check_trace(trace: Trace) -> Checked | str:
-    if trace.documents:
-        return check(trace.query, trace.answer, [d.content for d in trace.documents])
     reading = read_answer(trace.answer)
+    texts = [reading.text[claim.start : claim.end] for claim in reading.claims]
+    if not _has_context(trace):
+        # "I'll pass you on to a colleague" is no invention; an invented address is.
+        texts = [text for text in texts if states_amount(text) or act_of(text) != "redirect"]
     if declines(reading):
         return REFUSAL
-    if not reading.claims or asks_nothing(trace.query) or is_empty(trace.answer):
+    if not texts:
+        return "the answer claims nothing"
+    if trace.documents:
+        return check(trace.query, trace.answer, [d.content for d in trace.documents])
+    if asks_nothing(trace.query) or is_empty(trace.answer):
         return "the answer claims nothing"
     language = foreign_language(trace.answer)
     return NO_CONTEXT if language is None else f"the model knows English; the answer is in {language}"
+
+
+def _has_context(trace: Trace) -> bool:
+    """Whether more is known than a short prompt that an answer could be made of."""
+    return any(d.source != "prompt" or len(d.content) >= LONG_PROMPT for d in trace.documents)
 
 
 def not_scored(name: str, reason: str) -> Score:
@@ -124,7 +136,7 @@ def _failure(claim: StatementSupport) -> str:
 
 
 def _cause(checked: Checked, trace: Trace) -> str:
-    if all(d.source == "prompt" and len(d.content) < LONG_PROMPT for d in trace.documents):
+    if not _has_context(trace):
         return NO_CONTEXT
     _, worst = min(checked.claims, key=lambda c: c[1].supported)
     return "contradicts_context" if _failure(worst) == "contradicted" else "unsupported"
@@ -166,7 +178,7 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
 def _model(
     threshold: float, source: str, direction: Direction = "higher", needs: tuple[str, ...] = ("context", "answer")
 ) -> Callable[[Callable[..., Any]], Evaluator]:
-    return evaluator(needs=needs, threshold=threshold, direction=direction, method="model", version="18", source=source)
+    return evaluator(needs=needs, threshold=threshold, direction=direction, method="model", version="19", source=source)
 
 
 @_model(0.97, "Ejento evaluation metrics, 1.6; RAGAS faithfulness, by the embedded model")

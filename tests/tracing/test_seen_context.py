@@ -63,6 +63,8 @@ def test_a_long_step_is_cut_before_a_secret(by_hand: Recorded, secret: str) -> N
         (WRONG, False, "fail", NO_CONTEXT),
         ("I could not find that in the documents.", True, "refusal", None),
         ("You are welcome! Goodbye.", False, "not_applicable", None),
+        ("I'll connect you to a colleague. Please wait a moment.", False, "not_applicable", None),
+        ("Please call our office on 0161 496 0182.", False, "fail", NO_CONTEXT),
     ],
 )
 def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: Any) -> None:
@@ -80,6 +82,7 @@ def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bo
         ([SystemMessage(RULE), QUESTION], RIGHT, "pass", None),
         ([SystemMessage(RULE), QUESTION], WRONG, "fail", NO_CONTEXT),
         ([QUESTION], RIGHT, "fail", NO_CONTEXT),
+        ([QUESTION], "That depends on which pump you mean. Is it the R2 or the R4?", "not_applicable", None),
         ([HumanMessage("Hm"), AIMessage(WRONG), HumanMessage("And the pump?")], WRONG, "fail", NO_CONTEXT),
         ([HumanMessage(f"{RULE} {'It is blue and heavy. ' * 20} How long is the warranty?")], RIGHT, "pass", None),
     ],
