@@ -96,7 +96,7 @@ def summary_faithfulness_zs(trace: Trace) -> Score:
     return Score("summary_faithfulness_zs", value, explanation=f"{len(columns)} claims")
 
 
-@by_model({"query", "answer"}, f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model", "4")
+@by_model({"query", "answer"}, f"{_H2O}, Summarization (SummaC-Conv); Laban et al. 2022; by the embedded model", "5")
 def summary_faithfulness_conv(trace: Trace) -> Score:
     """Mean over the summary's claims of a learned reading of the histogram of their support by each single sentence of
     the source, which is the query; in [0, 1]. The first 60 sentences of the source are looked at."""

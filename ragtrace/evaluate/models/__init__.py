@@ -23,7 +23,7 @@ FILES: dict[str, tuple[str | None, str, str]] = {
     "rampart-vocab.txt", "0fbe6b50061feabb9be68af471e9aa6df07a4bc428bdca4b0eff1fcd3612dee5"), "refusal": (None,
     "refusal.npz", "9e4212e22d8c908073f72eb70e0cdb88043e252e0f556a2e6c1c0c97139f5d4f"), "speech_acts": (None,
     "speech_acts.gz", "76f8bafec27e262e19a42eb5229c574de8bbb66a4fb2c4a222fa57e61fed1182"), "summac": (None,
-    "summac.npz", "e6a3aa073c531e7dbc980d5c330ddedf75c0abd36ea3850758824e9ac58e7e63"), "toxicity": (None,
+    "summac.npz", "e2fad71c1f4537cda8e4b9e5d2490b2bf543525cb2d5afd1f48bc4d4ea31304a"), "toxicity": (None,
     "toxicity.npz", "2d0147e3e09b8f60c1203bfd2fdff641e72150da610699802de30eb080a64715"),
 }  # fmt: skip
 """Model → the package that brings its file (None: ragtrace itself), the file, its sha256."""
