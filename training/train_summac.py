@@ -55,8 +55,8 @@ def main() -> None:
         pair = out & np.isin(kinds, (_CONSISTENT, kind))
         area = roc_auc_score(kinds[pair] == _CONSISTENT, scores[pair])
         print(f"{name}: {(kinds == kind).sum()} of {len(kinds)} claims, AUROC {area:.3f}")
-    model = LogisticRegression(max_iter=1_000).fit(x, kinds == _CONSISTENT, weights)
-    np.savez(OUT / "summac.npz", weights=np.append(model.coef_[0], model.intercept_[0] + _PRIOR))
+    fitted.fit(x, kinds == _CONSISTENT, weights)
+    np.savez(OUT / "summac.npz", weights=np.append(fitted.coef_[0], fitted.intercept_[0] + _PRIOR))
 
 
 if __name__ == "__main__":
