@@ -95,10 +95,11 @@ def calls(*names: str, **arguments: Any) -> ChatMessage:
     return ChatMessage(role="assistant", blocks=blocks)
 
 
+NODES = [TextNode(text="Paris is big.", id_="d1"), TextNode(text="Rome is old.", id_="d2")]
+
+
 def index() -> VectorStoreIndex:
-    """Two passages, d1 and d2."""
-    nodes = [TextNode(text="Paris is big.", id_="d1"), TextNode(text="Rome is old.", id_="d2")]
-    return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    return VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4))
 
 
 def engine(*replies: Any, **options: Any) -> Any:

@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 from llama_index.core import PromptTemplate, SummaryIndex
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
+from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.embeddings.base_sparse import BaseSparseEmbedding
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.program import FunctionCallingProgram
 from llama_index.core.query_engine import CustomQueryEngine
-from llama_index.core.schema import TextNode
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
 from ragtrace import semconv
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+from tests.llama_index.cases import run
+from tests.llama_index.conftest import traced
 from tests.scenarios.expectations import Scenario, check
-from tests.scenarios.function_model import ScriptedModel, calls, engine, index, model, user
+from tests.scenarios.function_model import NODES, ScriptedModel, calls, engine, index, model, user
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 PROMPT = PromptTemplate("Say {x}")
@@ -53,15 +53,8 @@ def broken(a: int) -> int:
     raise ValueError(a)
 
 
-def run(agent: Any, question: Any = "q?", **options: Any) -> Any:
-    async def ask() -> Any:
-        return await agent.run(question, **options)
-
-    return asyncio.run(ask())
-
-
 def asking(*replies: Any, tools: Any = (add,), **options: Any) -> Callable[[], Any]:
-    return lambda: run(FunctionAgent(tools=list(tools), llm=model(*replies)), **options)
+    return lambda: run(lambda: FunctionAgent(tools=list(tools), llm=model(*replies)), "q?", **options)
 
 
 def querying(*replies: Any, **options: Any) -> Callable[[], Any]:
@@ -116,23 +109,6 @@ class Outer(Workflow):
         return StopEvent(result=await Inner().run(q=ev.q))
 
 
-def workflow(kind: Callable[..., Workflow], **inputs: Any) -> Any:
-    async def start() -> Any:
-        return await kind().run(**inputs)
-
-    return asyncio.run(start())
-
-
-def handed_over() -> Any:
-    first = FunctionAgent(
-        name="a", description="A.", tools=[add], llm=model(calls("handoff", to_agent="b", reason="r")),
-        can_handoff_to=["b"],
-    )  # fmt: skip
-    second = FunctionAgent(name="b", description="B.", tools=[add], llm=model("yes"))
-    return run(AgentWorkflow(agents=[first, second], root_agent="a"))
-
-
-TWO = [TextNode(text="Paris is big.", id_="d1"), TextNode(text="Rome is old.", id_="d2")]
 MODELS = {
     "predict, streamed": Scenario(lambda: list(model("A B").stream(PROMPT, x="it")), (("Say it", "A B"),), "chat"),
     "object": Scenario(lambda: joking().structured_predict(Joke, PROMPT, x="it"), OBJECT, "workflow chat tool"),
@@ -153,7 +129,7 @@ MODELS = {
 }  # fmt: skip
 ENGINES = {
     "summary index": Scenario(
-        lambda: SummaryIndex(TWO).as_query_engine(llm=model("yes")).query("q?"), ONCE, "workflow retrieval chat", BOTH
+        lambda: SummaryIndex(NODES).as_query_engine(llm=model("yes")).query("q?"), ONCE, "workflow retrieval chat", BOTH
     ),
     "structured model": Scenario(
         lambda: index().as_query_engine(llm=joking().as_structured_llm(Joke)).query("q?"),
@@ -179,13 +155,12 @@ AGENTS = {
         error="WorkflowRuntimeError",
     ),
     "model that fails": Scenario(asking(DOWN), (("q?", ""),), "agent! chat!", error="ConnectionError"),
-    "handed over": Scenario(handed_over, ONCE, "workflow agent chat tool agent chat"),
 }  # fmt: skip
 WORKFLOWS = {
     "steps at once": Scenario(
-        lambda: workflow(Parallel, inputs=["a", "b", "c"]), (('["a", "b", "c"]', "a, b, c"),), "workflow chat chat chat"
+        lambda: run(Parallel, inputs=["a", "b", "c"]), (('["a", "b", "c"]', "a, b, c"),), "workflow chat chat chat"
     ),
-    "workflow inside a workflow": Scenario(lambda: workflow(Outer, q="q?"), ONCE, "workflow chat"),
+    "workflow inside a workflow": Scenario(lambda: run(Outer, q="q?"), ONCE, "workflow chat"),
 }
 SCENARIOS = {**MODELS, **{f"engine: {k}": v for k, v in ENGINES.items()}, **AGENTS, **WORKFLOWS}
 
@@ -228,13 +203,11 @@ def test_sparse_embeddings(llama_index: Recorded) -> None:
 @pytest.mark.parametrize("end", ["close", "drop"])
 def test_a_stream_that_was_left_just_before_the_end(recorded: Recorded, end: str) -> None:
     """A model's stream that is closed or dropped right before tracing ends was left, and is no error."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
-    stream = model("one two three").stream_chat(user("q?"))
-    next(stream)
-    if end == "close":
-        stream.close()
-    del stream
-    instrumentor.uninstrument()
+    with traced(recorded, capture_content=True):
+        stream = model("one two three").stream_chat(user("q?"))
+        next(stream)
+        if end == "close":
+            stream.close()
+        del stream
     (trace,) = recorded.traces
     assert (trace.answer, trace.error, trace.facts.cancelled) == ("one", None, True)

@@ -13,7 +13,7 @@ from langchain_core.language_models import FakeListChatModel, FakeListLLM
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -184,13 +184,13 @@ def test_langchain_modules_that_are_still_being_imported() -> None:
 def test_langgraph_nodes(recorded: Recorded, web: Web) -> None:
     graph: Any = StateGraph(dict)
     graph.add_node("plan", lambda state: {**state, "answer": web.get("node")})
-    graph.add_edge(START, "plan")
-    graph.add_edge("plan", END)
-    app = graph.compile()
+    app = graph.add_edge(START, "plan").compile()
     app.invoke({"question": "How long?"})
+    list(app.stream({"question": "How long?"}))
+    assert not otel.get_current_span().get_span_context().is_valid
     asyncio.run(app.ainvoke({"question": "How long?"}))
     assert parents(recorded) == {"node": "invoke_workflow LangGraph"}
-    assert len(recorded.traces) == 2
+    assert len({trace.trace_id for trace in recorded.traces}) == 3
 
 
 def test_a_task_that_outlives_its_request_starts_requests_of_its_own(recorded: Recorded, web: Web) -> None:
