@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -29,7 +31,7 @@ from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
 from tests.langchain.cases import Fixed, agent
 from tests.row_files import rows
-from tests.scenarios.scripted_chat import chat
+from tests.scenarios.scripted_chat import call, chat
 
 
 class Ask(BaseModel):
@@ -150,20 +152,31 @@ def asking_graph(question: Any) -> Any:
     return builder.compile(checkpointer=InMemorySaver())
 
 
+SENT = [("Write to Ada.", "", True), ("Write to Ada.", "sent: yes", False)]
+"""The turn in which a graph asks a person, and the next one."""
+
+
+def turns(recorded: Recorded) -> list[tuple[str, str, bool]]:
+    """Question, answer and whether it waits, of each request."""
+    return [(trace.query, trace.answer, trace.facts.waiting) for trace in recorded.traces]
+
+
+@pytest.fixture
+def thread(config: Any, request: pytest.FixtureRequest) -> Any:
+    """The configuration of a conversation of the test's own."""
+    return config | {"configurable": {"thread_id": request.node.name}}
+
+
 @pytest.mark.parametrize(
     ("question", "text"),
     [("Send it?", "Send it?"), ({"question": "Send it?"}, '{"question": "Send it?"}'), (None, ""), ("", "")],
 )
-def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, question: Any, text: str) -> None:
+def test_an_interrupt_and_its_resumption(recorded: Recorded, thread: Any, question: Any, text: str) -> None:
     """What a graph asks a person is no answer, and no error: that request waits; the second root has a link to it."""
-    config["configurable"] = {"thread_id": f"thread-{question!r}"}
     graph = asking_graph(question)
-    graph.invoke({"question": "Write to Ada."}, config)
-    graph.invoke(Command(resume="yes"), config)
-    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
-        ("Write to Ada.", "", True),
-        ("Write to Ada.", "sent: yes", False),
-    ]
+    graph.invoke({"question": "Write to Ada."}, thread)
+    graph.invoke(Command(resume="yes"), thread)
+    assert turns(recorded) == SENT
     first, second = recorded.named("invoke_workflow")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
     assert (first.links, first.attributes[semconv.OI_OUTPUT], first.attributes[semconv.STATUS]) == ((), text, "waiting")
@@ -171,9 +184,8 @@ def test_an_interrupt_and_its_resumption(recorded: Recorded, config: Any, questi
 
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke", "inside", "left"])
-def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: str) -> None:
+def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, thread: Any, form: str) -> None:
     """A pause at `interrupt_before` is no answer, whatever the model has said; the graph goes on as one that asked."""
-    config["configurable"] = {"thread_id": f"breakpoint-{form}"}
     steps: Any = StateGraph(MessagesState).add_node("plan", lambda _: {"messages": [AIMessage("I look.")]})
     steps.add_node("act", lambda _: {"messages": [AIMessage("It ships on Monday.")]})
     steps.add_edge(START, "plan").add_edge("plan", "act")
@@ -183,12 +195,12 @@ def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: st
         graph = StateGraph(MessagesState).add_node("steps", graph).add_edge(START, "steps").compile(checkpointer=memory)
     for inputs in ({"messages": [("user", "When does order 17 ship?")]}, None):
         if form == "ainvoke":
-            asyncio.run(graph.ainvoke(inputs, config))
+            asyncio.run(graph.ainvoke(inputs, thread))
         elif form == "left" and inputs:
-            next(chunk for chunk in graph.stream(inputs, config, stream_mode="updates") if "__interrupt__" in chunk)
+            next(chunk for chunk in graph.stream(inputs, thread, stream_mode="updates") if "__interrupt__" in chunk)
             gc.collect()
         else:
-            graph.invoke(inputs, config)
+            graph.invoke(inputs, thread)
     assert [(t.query, t.answer, t.facts.waiting, t.facts.cancelled) for t in recorded.traces] == [
         ("When does order 17 ship?", "", True, False),
         ("When does order 17 ship?", "It ships on Monday.", False, False),
@@ -197,24 +209,19 @@ def test_a_graph_at_a_breakpoint_waits(recorded: Recorded, config: Any, form: st
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
 
 
-def test_a_graph_that_ends_with_a_call_of_a_tool_has_answered(recorded: Recorded, config: Any) -> None:
+def test_a_graph_that_ends_with_a_call_of_a_tool_has_answered(recorded: Recorded, thread: Any) -> None:
     """Some answer by the arguments of a call that nobody makes."""
-    config["configurable"] = {"thread_id": "final"}
     call = {"name": "FinalAnswer", "args": {"text": "On Monday."}, "id": "1"}
     steps: Any = StateGraph(MessagesState)
     steps.add_node("say", lambda _: {"messages": [AIMessage("On Monday.", tool_calls=[call])]}).add_edge(START, "say")
-    steps.compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", "When?")]}, config)
+    steps.compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", "When?")]}, thread)
     assert [(t.answer, t.facts.waiting) for t in recorded.traces] == [("On Monday.", False)]
 
 
-def test_two_memories_have_two_threads_of_one_name(recorded: Recorded, config: Any) -> None:
-    """Two tenants' graphs of one name call their threads alike: neither gets the other's question."""
-    config["configurable"] = {"thread_id": "1"}
-    first, second = asking_graph("Send it?"), asking_graph("Send it?")
-    first.invoke({"question": "Write to Ada."}, config)
-    second.invoke({"question": "Write to Bob."}, config)
-    first.invoke(Command(resume="yes"), config)
-    assert [t.query for t in recorded.traces] == ["Write to Ada.", "Write to Bob.", "Write to Ada."]
+@tool
+def stock(item: str) -> str:
+    """Pieces."""
+    return "13 pieces"
 
 
 def searching_graph(search: Any, saver: Any = None) -> Any:
@@ -232,42 +239,33 @@ def searching_graph(search: Any, saver: Any = None) -> Any:
     return builder.compile(checkpointer=saver or InMemorySaver())
 
 
-OwnSaver: Any = type("OwnSaver", (InMemorySaver,), {})
+class OwnSaver(InMemorySaver):
+    pass
 
 
 @pytest.mark.parametrize(
-    ("savers", "more"),
-    [((OwnSaver(), OwnSaver()), ()), ((None, None), ("user_id",)), ((None, None), ("tenant",))],
+    ("kind", "more"), [(InMemorySaver, ()), (OwnSaver, ()), (None, ("user_id",)), (None, ("tenant",))]
 )
-def test_two_tenants_have_two_threads_of_one_name(recorded: Recorded, config: Any, savers: Any, more: Any) -> None:
+def test_two_tenants_have_two_threads_of_one_name(recorded: Recorded, thread: Any, kind: Any, more: Any) -> None:
+    """Two tenants' graphs of one name call their threads alike: neither gets the other's question."""
     shared, names = InMemorySaver(), ("Ada", "Bob")
-    config["configurable"] = {"thread_id": "1"}
-    first, second = (
-        searching_graph(Fixed(documents=[Document(name)]), saver or shared)
-        for name, saver in zip(names, savers, strict=True)
-    )
+    first, second = (searching_graph(Fixed(documents=[Document(name)]), kind() if kind else shared) for name in names)
     for graph, name in ((first, "Ada"), (second, "Bob")):
-        graph.invoke({"question": name}, config | {"metadata": dict.fromkeys(more, name)})
-    first.invoke(Command(resume="yes"), config | {"metadata": dict.fromkeys(more, "Ada")})
+        graph.invoke({"question": name}, thread | {"metadata": dict.fromkeys(more, name)})
+    first.invoke(Command(resume="yes"), thread | {"metadata": dict.fromkeys(more, "Ada")})
     assert (recorded.traces[-1].query, [d.content for d in recorded.traces[-1].documents]) == ("Ada", ["Ada"])
 
 
 @pytest.mark.parametrize("users", [("Ada", None), (None, "Ada"), ("Ada", "Bob")])
-def test_a_resumption_may_name_no_user(recorded: Recorded, config: Any, users: tuple[str | None, str | None]) -> None:
+def test_a_resumption_may_name_no_user(recorded: Recorded, thread: Any, users: tuple[str | None, str | None]) -> None:
     graph = searching_graph(Fixed(documents=[Document("24 months")]))
-    config["configurable"] = {"thread_id": f"of {users}"}
     for user, inputs in zip(users, ({"question": "How long?"}, Command(resume="yes")), strict=True):
-        graph.invoke(inputs, config | {"metadata": {"user_id": user} if user else {}})
+        graph.invoke(inputs, thread | {"metadata": {"user_id": user} if user else {}})
     assert len(recorded.named("invoke_workflow")[-1].links) == int(None in users)
 
 
 def test_a_resumption_has_what_was_done_before(recorded: Recorded, config: Any) -> None:
     """Under another name of the run, too: chunks, retrievals and tools' calls; and of a failed search that it was."""
-
-    @tool
-    def stock(item: str) -> str:
-        """Pieces."""
-        return "13 pieces"
 
     class Down(Fixed):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
@@ -299,14 +297,11 @@ def test_a_chain_around_a_graph_waits_with_it(recorded: Recorded, config: Any, a
         chain = graph | RunnableLambda(tell) if around == "chain" else graph.with_fallbacks([RunnableLambda(str)])
     chain.invoke({"question": "Write to Ada."}, config)
     chain.invoke(Command(resume="yes"), config)
-    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
-        ("Write to Ada.", "", True),
-        ("Write to Ada.", "sent: yes", False),
-    ]
+    assert turns(recorded) == SENT
     assert around == "fallback" or [len(span.links) for span in recorded.named("invoke_workflow")] == [0, 1]
 
 
-def test_a_resumption_that_fails_and_a_replay(recorded: Recorded, config: Any) -> None:
+def test_a_resumption_that_fails_and_a_replay(recorded: Recorded, thread: Any) -> None:
     """The second try of a resumption has the first question, too; a replay from a checkpoint that of its state."""
     tries = iter([ConnectionError("down"), None])
 
@@ -316,101 +311,71 @@ def test_a_resumption_that_fails_and_a_replay(recorded: Recorded, config: Any) -
             raise error
         return {"answer": f"sent: {reply}"}
 
-    config["configurable"] = {"thread_id": "fails"}
     graph = StateGraph(Draft).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
-    graph.invoke({"question": "Write to Ada."}, config)
+    graph.invoke({"question": "Write to Ada."}, thread)
     with pytest.raises(ConnectionError):
-        graph.invoke(Command(resume="yes"), config)
-    graph.invoke(Command(resume="yes"), config)
-    graph.invoke(None, {**config, **[s.config for s in graph.get_state_history(config) if s.next == ("ask",)][-1]})
+        graph.invoke(Command(resume="yes"), thread)
+    graph.invoke(Command(resume="yes"), thread)
+    graph.invoke(None, {**thread, **[s.config for s in graph.get_state_history(thread) if s.next == ("ask",)][-1]})
     assert [t.query for t in recorded.traces] == ["Write to Ada."] * 4
     assert [len(span.links) for span in recorded.named("invoke_workflow")] == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_stream_that_is_left_at_the_question(recorded: Recorded, config: Any, is_async: bool) -> None:
+def test_a_stream_that_is_left_at_the_question(recorded: Recorded, thread: Any, is_async: bool) -> None:
     """Who reads a stream up to the interrupt, and goes on, has asked once: nothing was cancelled."""
-    config["configurable"] = {"thread_id": f"left-{is_async}"}
     graph, asked = asking_graph("Send it?"), {"question": "Write to Ada."}
 
     async def left() -> None:
-        async for chunk in graph.astream(asked, config):
+        async for chunk in graph.astream(asked, thread):
             if "__interrupt__" in chunk:
                 break
-        await graph.ainvoke(Command(resume="yes"), config)
+        await graph.ainvoke(Command(resume="yes"), thread)
 
     if is_async:
         asyncio.run(left())
     else:
-        next(chunk for chunk in graph.stream(asked, config) if "__interrupt__" in chunk)
-        graph.invoke(Command(resume="yes"), config)
+        next(chunk for chunk in graph.stream(asked, thread) if "__interrupt__" in chunk)
+        graph.invoke(Command(resume="yes"), thread)
     gc.collect()
-    assert sorted((t.query, t.answer, t.facts.waiting, t.facts.cancelled) for t in recorded.traces) == [
-        ("Write to Ada.", "", True, False),
-        ("Write to Ada.", "sent: yes", False, False),
-    ]
+    assert sorted(turns(recorded)) == SENT
+    assert not any(trace.facts.cancelled for trace in recorded.traces)
 
 
-def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, config: Any) -> None:
+def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, thread: Any) -> None:
     """And what another call of the same tool returns that retrieved nothing; in the next turn the first one's, too."""
-    from langchain.agents import create_agent
+    covered = "is covered for 24 months."
 
     @tool
     def product(what: str) -> str:
         """Finds a product, or its stock."""
         if what == "stock":
             return "13 pieces are in Hamburg, and 4 in Kiel."
-        chunk = Fixed(documents=[Document(f"The {what} is covered for 24 months.")]).invoke(what)[0]
+        chunk = Fixed(documents=[Document(f"The {what} {covered}")]).invoke(what)[0]
         return f"{chunk.page_content}\nIt costs 240 euros in the shop."
 
-    def call(*wanted: str) -> AIMessage:
-        return AIMessage("", tool_calls=[{"name": "product", "args": {"what": w}, "id": f"c-{w}"} for w in wanted])
-
-    model = chat(call("pump", "stock"), AIMessage("Yes."), call("valve"), AIMessage("No."))
+    both = [{"name": "product", "args": {"what": what}, "id": f"c-{what}"} for what in ("pump", "stock")]
+    model = chat(AIMessage("", tool_calls=both), "Yes.", call("product", what="valve"), "No.")
     shop = create_agent(model, [product], checkpointer=InMemorySaver())
-    config["configurable"] = {"thread_id": "two turns"}
     for question in ("Is the pump covered?", "And the valve?"):
-        shop.invoke({"messages": [("user", question)]}, config)
+        shop.invoke({"messages": [("user", question)]}, thread)
     first, second = ({d.content for d in trace.documents} for trace in recorded.traces)
     price, stock = "It costs 240 euros in the shop.", "what: stock.\n13 pieces are in Hamburg, and 4 in Kiel."
-    assert first == {"The pump is covered for 24 months.", price, stock}
-    assert second == {
-        "The valve is covered for 24 months.",
-        price,
-        stock,
-        f"The pump is covered for 24 months.\n{price}",
-    }
+    assert first == {f"The pump {covered}", price, stock}
+    assert second == {f"The valve {covered}", price, stock, f"The pump {covered}\n{price}"}
 
 
-def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, config: Any) -> None:
+def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, thread: Any) -> None:
     """After the approval the first question and the tool's result are judged; a second interrupt keeps both."""
-    from langchain.agents import create_agent
-    from langchain.agents.middleware import HumanInTheLoopMiddleware
-
-    calls = [AIMessage("", tool_calls=[{**CALL, "id": f"c{i}"}]) for i in (1, 2)]
-    asking = create_agent(
-        chat(*calls, AIMessage("It is a pump.")),
-        [look_up],
-        middleware=[HumanInTheLoopMiddleware({"look_up": True})],
-        checkpointer=InMemorySaver(),
-    )
-    config["configurable"] = {"thread_id": "approval"}
-    asking.invoke({"messages": [("user", "What is it?")]}, config)
+    calls = [call("look_up", identity=f"c{i}", what="pump", top=3) for i in (1, 2)]
+    person = HumanInTheLoopMiddleware({"look_up": True})
+    model = chat(*calls, "It is a pump.")
+    asking = create_agent(model, [look_up], middleware=[person], checkpointer=InMemorySaver())
+    asking.invoke({"messages": [("user", "What is it?")]}, thread)
     for _ in calls:
-        asking.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
-    assert [(t.query, t.answer, t.facts.waiting) for t in recorded.traces] == [
-        ("What is it?", "", True),
-        ("What is it?", "", True),
-        ("What is it?", "It is a pump.", False),
-    ]
+        asking.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
+    assert turns(recorded) == [("What is it?", "", True)] * 2 + [("What is it?", "It is a pump.", False)]
     assert {d.source for d in recorded.traces[-1].documents} == {"tool"}
-
-
-def test_another_conversation_is_not_linked(recorded: Recorded, config: Any) -> None:
-    graph = asking_graph("Send it?")
-    for thread, inputs in (("a", {"question": "q"}), ("b", {"question": "q"}), ("a", {"question": "r"})):
-        graph.invoke(inputs, {**config, "configurable": {"thread_id": f"unlinked-{thread}"}})
-    assert all(span.links == () for span in recorded.spans)
 
 
 def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config: Any) -> None:
@@ -428,6 +393,7 @@ def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config:
     graph.invoke(Command(resume="yes"), configs[1])
     questions = [t.query.removeprefix("Write to ") for t in recorded.traces]
     assert questions == ["Ada.", "Bob.", "Ada.", "Bob.", "Cyd.", "Dan.", "Eve.", "Fay.", "Fay."]
+    assert [len(span.links) for span in recorded.named("invoke_workflow")] == [0, 0, 1, 1, 0, 0, 0, 0, 1]
 
 
 @pytest.fixture
@@ -446,19 +412,18 @@ def test_a_handler_without_arguments_is_as_init_has_it(handler: Any) -> None:
 
 @pytest.mark.usefixtures("by_hand")
 @pytest.mark.parametrize("session", [None, "s1"])
-def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, config: Any, session: str | None) -> None:
+def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, thread: Any, session: str | None) -> None:
     """So does the request, whatever is shown to the person; the next one has the first question."""
-    config["configurable"] = {"thread_id": f"by hand {session}"}
     graph = asking_graph("Send it?")
     for question, turn in (("Write to Ada.", {"question": "Write to Ada."}), ("yes", Command(resume="yes"))):
         with ragtrace.request(question, session_id=session) as request:
-            request.answered(graph.invoke(turn, config).get("answer", "A colleague looks at it."))
+            request.answered(graph.invoke(turn, thread).get("answer", "A colleague looks at it."))
     with ragtrace.request("Write to Bob.") as request:  # and both in one
-        graph.invoke({"question": "Write to Bob."}, config)
-        request.answered(graph.invoke(Command(resume="no"), config)["answer"])
+        graph.invoke({"question": "Write to Bob."}, thread)
+        request.answered(graph.invoke(Command(resume="no"), thread)["answer"])
     with ragtrace.request("Write to Cyd.") as request:  # an application that goes on beside the graph has answered
-        graph.invoke({"question": "Write to Cyd."}, config)
-        request.answered(FakeListChatModel(responses=["Dear Cyd"]).invoke("Write.", config).text)
+        graph.invoke({"question": "Write to Cyd."}, thread)
+        request.answered(FakeListChatModel(responses=["Dear Cyd"]).invoke("Write.", thread).text)
     assert [(t.query.removeprefix("Write to "), t.answer, t.facts.waiting) for t in recorded.traces] == [
         ("Ada.", "", True),
         ("Ada.", "sent: yes", False),
@@ -469,13 +434,12 @@ def test_a_graph_in_a_request_by_hand_waits(recorded: Recorded, config: Any, ses
     assert [len(root.links) for root in roots] == [0, 1, 0, 0]
 
 
-def test_a_resumption_in_another_process(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumption_in_another_process(recorded: Recorded, thread: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question is in the state; the reply of the person is none."""
-    config["configurable"] = {"thread_id": "another process"}
     graph = asking_graph("Send it?")
-    graph.invoke({"question": "Write to Ada."}, config)
+    graph.invoke({"question": "Write to Ada."}, thread)
     monkeypatch.setattr(graphs, "_interrupted", {})
-    graph.invoke(Command(resume="yes"), config)
+    graph.invoke(Command(resume="yes"), thread)
     assert [(t.query, t.answer) for t in recorded.traces] == [("Write to Ada.", ""), ("Write to Ada.", "sent: yes")]
 
 
@@ -499,12 +463,11 @@ def test_an_empty_result_is_a_sentence(recorded: Recorded, config: Any, result: 
     """The reader does not know that `[]` says that there are none."""
     finds = tool("look_up", description="Finds.")(lambda what: result)
     agent(finds).invoke({"messages": [("user", "Is it covered?")]}, config)
-    assert [d.content for d in recorded.traces[0].documents] == [
-        CHUNK if result == CHUNK else f"what: pump.\n{NOTHING}"
-    ]
+    expected = CHUNK if result == CHUNK else f"what: pump.\n{NOTHING}"
+    assert [d.content for d in recorded.traces[0].documents] == [expected]
 
 
-def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, config: Any) -> None:
+def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, thread: Any) -> None:
     """A checkpoint keeps them; the model of this turn has not seen them."""
 
     class State(TypedDict, total=False):
@@ -519,18 +482,14 @@ def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Rec
         return {"answer": answer, "found": found} if found else {"answer": answer}
 
     graph = StateGraph(State).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
-    config["configurable"] = {"thread_id": "stale"}
     for question in ("Is the pump covered?", "And what of the valve?"):
-        graph.invoke({"question": question}, config)
+        graph.invoke({"question": question}, thread)
     assert [[d.content for d in t.documents] for t in recorded.traces] == [[CHUNK], []]
 
 
 def test_an_empty_reply_is_the_answer(recorded: Recorded, config: Any) -> None:
     """Neither a tool's result nor the answer of an earlier turn stands in for it."""
-    from langchain.agents import create_agent
-
-    model = chat(AIMessage("", tool_calls=[CALL]), AIMessage("It is."), AIMessage(""))
-    talk = create_agent(model, [look_up])
+    talk = create_agent(chat(call("look_up", what="pump"), "It is.", ""), [look_up])
     first = talk.invoke({"messages": [("user", "Is it a pump?")]}, config)
     talk.invoke({"messages": [*first["messages"], ("user", "And this?")]}, config)
     assert [t.answer for t in recorded.traces] == ["It is.", ""]
@@ -545,11 +504,6 @@ def look_up(what: str, top: int = 5) -> str:
 
 
 def test_what_middleware_put_in_place_of_a_result_is_the_context(recorded: Recorded, config: Any) -> None:
-    @tool
-    def stock(item: str) -> str:
-        """Pieces."""
-        return "13 pieces"
-
     call = {"name": "stock", "args": {"item": "pump"}, "id": "c1"}
 
     def work(question: str) -> str:
@@ -628,12 +582,8 @@ async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> No
 
 
 def test_agents_of_create_agent(recorded: Recorded, config: Any) -> None:
-    agents = pytest.importorskip("langchain.agents", reason="langchain is not installed")
-
     def made(name: str | None, tools: list[Any]) -> Any:
-        call = {"name": tools[0].name, "args": {"what": "pump"}, "id": "c1", "type": "tool_call"}
-        model = chat(AIMessage("", tool_calls=[call]), AIMessage("24 months."))
-        return agents.create_agent(model, tools, name=name)
+        return create_agent(chat(call(tools[0].name, what="pump"), "24 months."), tools, name=name)
 
     @tool
     def ask_expert(what: str) -> str:

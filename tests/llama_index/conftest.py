@@ -1,7 +1,6 @@
 """What the LlamaIndex tests share."""
 
 import gc
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from ragtrace.capture.request import Run
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+from tests.waiting import until
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,7 +61,5 @@ def instrumented(recorded: Recorded) -> Iterator[Recorded]:
 
 def arrived(recorded: Recorded, count: int) -> None:
     """Wait for traces: a stream that was dropped is ended by a thread of its own."""
-    limit = time.monotonic() + 10
-    while len(recorded.traces) < count and time.monotonic() < limit:
-        time.sleep(0.005)
+    until(lambda: len(recorded.traces) >= count, 10)
     assert len(recorded.traces) == count

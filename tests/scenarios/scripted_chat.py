@@ -1,7 +1,7 @@
 """A chat model of LangChain that follows a script, and what the scenarios ask with it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
@@ -11,6 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import START, MessagesState, StateGraph
 
 
 class ScriptedChat(BaseChatModel):
@@ -65,6 +66,11 @@ def stream(*replies: Any) -> StreamingChat:
 def call(name: str, text: str = "", identity: str = "c1", **arguments: Any) -> AIMessage:
     """A reply that asks for a tool."""
     return AIMessage(text, tool_calls=[{"name": name, "args": arguments, "id": identity}])
+
+
+def graph(node: Callable[[Any], Any]) -> Any:
+    """A graph of messages with one node."""
+    return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
 
 
 class Shelf(BaseRetriever):

@@ -27,7 +27,7 @@ from langgraph.types import Command, Send
 
 from tests.conftest import Recorded
 from tests.scenarios.expectations import Scenario, check
-from tests.scenarios.scripted_chat import Shelf, call, chat, fail, search, stream
+from tests.scenarios.scripted_chat import Shelf, call, chat, fail, graph, search, stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::RuntimeWarning")
 PROMPT = ChatPromptTemplate.from_template("{q}")
@@ -56,10 +56,6 @@ def agent(*replies: Any, tools: Any = (search,), **options: Any) -> Any:
 
 def asking(*replies: Any, **options: Any) -> Callable[[], Any]:
     return lambda: agent(*replies, **options).invoke({"messages": "q?"})
-
-
-def graph(node: Callable[[Any], Any]) -> Any:
-    return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
 
 
 def answering(model: Any) -> Callable[[Any], Any]:
@@ -101,10 +97,8 @@ def handed_over() -> Any:
         done = ToolMessage("Bob goes on.", tool_call_id="c1")
         return Command(goto="bob", graph=Command.PARENT, update={"messages": [done]})
 
-    builder = StateGraph(MessagesState)
-    builder.add_node("alice", agent(call("to_bob"), tools=[to_bob], name="alice"))
-    builder.add_node("bob", agent("yes", name="bob"))
-    builder.add_edge(START, "alice")
+    builder = StateGraph(MessagesState).add_node("alice", agent(call("to_bob"), tools=[to_bob], name="alice"))
+    builder.add_node("bob", agent("yes", name="bob")).add_edge(START, "alice")
     return builder.compile().invoke({"messages": "q?"})
 
 

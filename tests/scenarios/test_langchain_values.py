@@ -1,5 +1,6 @@
 """Values of every type that pass through LangChain, and what models, tools and prompts say of themselves."""
 
+import contextvars
 import datetime
 import decimal
 import enum
@@ -135,8 +136,6 @@ def test_tools_in_every_form(langchain: Recorded, name: str) -> None:
 
 def test_an_end_in_another_context(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
     """A chain whose end is reported in another context than its start ends, and leaves no context behind."""
-    import contextvars
-
     before, key = otel_context.get_current(), uuid.uuid4()
     handler.on_chain_start({"id": ["RunnableSequence"]}, {"topic": "otters"}, run_id=key)
     contextvars.copy_context().run(handler.on_chain_end, {"output": "yes"}, run_id=key)

@@ -1,6 +1,7 @@
 """Spans that the application opens itself, among those of the frameworks; and tokens on the spans of agents."""
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,6 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
-from langgraph.graph import START, MessagesState, StateGraph
 from llama_index.core.agent.workflow import FunctionAgent
 from opentelemetry import trace
 from workflows import Workflow, step
@@ -18,8 +18,9 @@ from workflows.events import StartEvent, StopEvent
 
 from ragtrace import semconv
 from tests.conftest import Recorded
+from tests.llama_index.cases import TODAY
 from tests.scenarios.function_model import calls, model, user
-from tests.scenarios.scripted_chat import call, chat, search
+from tests.scenarios.scripted_chat import call, chat, graph, search
 
 CHAT = [("chat ScriptedChat", [])]
 OWN = [("own", CHAT), *CHAT]
@@ -42,10 +43,8 @@ def of_a_function(recorded: Recorded) -> Any:
 
 
 def of_a_graph(recorded: Recorded) -> Any:
-    ask, builder = asks_twice(recorded), StateGraph(MessagesState)
-    builder.add_node("node", lambda state: {"messages": [ask(state)]})
-    builder.add_edge(START, "node")
-    builder.compile().invoke({"messages": "q?"})
+    ask = asks_twice(recorded)
+    graph(lambda state: {"messages": [ask(state)]}).invoke({"messages": "q?"})
     return [("invoke_workflow LangGraph", OWN)]
 
 
@@ -99,8 +98,6 @@ def test_an_own_span_that_has_ended(langchain: Recorded) -> None:
     """A model in a thread that was started inside of an own span, and asks after its end, is below its chain."""
 
     def ask(question: str) -> str:
-        import contextvars
-
         with ThreadPoolExecutor(1) as pool:
             with langchain.provider.get_tracer("application").start_as_current_span("own"):
                 context = contextvars.copy_context()
@@ -124,10 +121,11 @@ async def test_the_span_inside_of_a_function(langchain: Recorded) -> None:
 def test_tokens_of_an_agent(langchain: Recorded) -> None:
     """An agent's span has all tokens below it, of cache and reasoning, too, under OpenTelemetry's names alone."""
     details = {"input_token_details": {"cache_read": 4}, "output_token_details": {"reasoning": 2}}
-    usage: Any = {"usage_metadata": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, **details}}
-    asks = call("search", q="x")
-    asks.usage_metadata = usage["usage_metadata"]
-    create_agent(chat(asks, AIMessage("yes", **usage)), tools=[search], name="helper").invoke({"messages": "q?"})
+    usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, **details}
+    replies = (call("search", q="x"), AIMessage("yes"))
+    for reply in replies:
+        reply.usage_metadata = usage
+    create_agent(chat(*replies), tools=[search], name="helper").invoke({"messages": "q?"})
     told: dict[str, Any] = dict(langchain.named("invoke_agent")[0].attributes or {})
     assert (told[semconv.INPUT_TOKENS], told[semconv.OUTPUT_TOKENS]) == (20, 10)
     assert (told[semconv.CACHE_READ_TOKENS], told[semconv.REASONING_TOKENS]) == (8, 4)
@@ -137,11 +135,6 @@ def test_tokens_of_an_agent(langchain: Recorded) -> None:
 async def test_tokens_of_an_agent_of_llama_index(llama_index: Recorded) -> None:
     """The same holds for LlamaIndex's agents."""
     raw = {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
-
-    def add(a: int, b: int) -> int:
-        """Add."""
-        return a + b
-
-    await FunctionAgent(tools=[add], llm=model(calls("add", a=1, b=2), "yes", raw=raw)).run("q?")
+    await FunctionAgent(tools=[TODAY], llm=model(calls("today"), "yes", raw=raw)).run("q?")
     told: dict[str, Any] = dict(llama_index.named("invoke_agent")[0].attributes or {})
     assert (told[semconv.INPUT_TOKENS], told[semconv.OUTPUT_TOKENS]) == (20, 10)
