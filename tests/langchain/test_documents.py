@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
 from langchain_core.tools import BaseTool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from ragtrace import semconv
@@ -21,6 +21,8 @@ from ragtrace_langchain.documents import documents_in, documents_of, documents_o
 from tests.conftest import Recorded
 from tests.hostile import ClosedMapping, Unbound
 from tests.langchain.cases import Fixed, agent, join
+from tests.row_files import rows
+from tests.scenarios.scripted_chat import graph
 
 CHUNKS = [
     Document(page_content=f'Pump {i}\'s cover is "24" months.', id=f"d{i}", metadata={"source": f"m{i}"})
@@ -90,13 +92,7 @@ def test_documents_that_a_tool_returns(recorded: Recorded, config: Any, tool_: B
     assert [span.attributes[f"retrieval.documents.{i}.document.id"] for i in range(3)] == ["d0", "d1", "d2"]
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        "24 months", "[1, 2]", '{"temperature": 21}', '[{"role": "user", "content": "hi", "id": "1"}]',
-        '[{"text": "no source"}]', "[Document(", "Document(page_content=open('x'))", '{"content": ', None, 3,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("output", rows(__file__, "a_tools_other_results_are_no_documents"))
 def test_a_tools_other_results_are_no_documents(output: Any) -> None:
     assert documents_of_tool(output) == []
 
@@ -116,17 +112,6 @@ async def test_a_function_that_returns_documents(recorded: Recorded, config: Any
     assert root.attributes["retrieval.documents.1.document.id"] == "d1"
 
 
-def test_a_step_that_chooses_from_what_was_retrieved(recorded: Recorded, config: Any) -> None:
-    chain = Fixed(documents=CHUNKS) | RunnableLambda(lambda found: found[1:]) | RunnableLambda(join) | MODEL
-    chain.invoke("q", config)
-    assert ids(recorded) == ["d1", "d2"]
-
-
-def test_documents_that_are_passed_in(recorded: Recorded, config: Any) -> None:
-    (RunnableLambda(lambda given: join(given["context"])) | MODEL).invoke({"context": CHUNKS, "question": "q"}, config)
-    assert ids(recorded) == ["d0", "d1", "d2"]
-
-
 class State(TypedDict, total=False):
     question: str
     context: list[Document]
@@ -138,6 +123,10 @@ def graph_of(*nodes: Callable[[Any], Any]) -> Any:
     return builder.add_edge(START, nodes[0].__name__).compile()
 
 
+def find(state: Any) -> Any:
+    return Command(update={"context": CHUNKS})
+
+
 def answer(state: Any) -> Any:
     return {"answer": MODEL.invoke(join(state["context"])).content}
 
@@ -146,31 +135,30 @@ def cite(state: Any) -> Any:
     return {"context": state["context"][:1]}
 
 
-def test_documents_in_a_graphs_state(recorded: Recorded, config: Any) -> None:
-    """A node that puts documents into the state has retrieved; those that are removed after the answer stay."""
-
-    def find(state: Any) -> Any:
-        return Command(update={"context": CHUNKS})
-
-    graph_of(find, answer, cite).invoke({"question": "q"}, config)
-    assert ids(recorded) == ["d0", "d1", "d2"]
+def both(state: Any) -> Any:
+    return {"context": CHUNKS, "answer": MODEL.invoke(state["question"]).content}
 
 
-def test_a_node_that_finds_and_answers_at_once(recorded: Recorded, config: Any) -> None:
-    """Its documents are known only after the model's call, and count all the same."""
+WAYS: dict[str, Runnable[Any, Any]] = {
+    "passed in": RunnableLambda(lambda given: join(given["context"])) | MODEL,
+    "put into a state, and removed after the answer": graph_of(find, answer, cite),
+    "known only after the model's call": graph_of(both),
+    "chosen": Fixed(documents=CHUNKS) | RunnableLambda(lambda found: found[1:]) | RunnableLambda(join) | MODEL,
+}
 
-    def both(state: Any) -> Any:
-        return {"context": CHUNKS, "answer": MODEL.invoke(state["question"]).content}
 
-    graph_of(both).invoke({"question": "q"}, config)
-    assert ids(recorded) == ["d0", "d1", "d2"]
+@pytest.mark.parametrize("way", WAYS)
+def test_documents_that_no_tool_returns(recorded: Recorded, config: Any, way: str) -> None:
+    inputs = {"chosen": "q", "passed in": {"context": CHUNKS, "question": "q"}}.get(way, {"question": "q"})
+    WAYS[way].invoke(inputs, config)
+    assert ids(recorded) == (["d1", "d2"] if way == "chosen" else ["d0", "d1", "d2"])
 
 
 def test_earlier_turns_in_the_messages_are_no_documents_of_this_one(recorded: Recorded, config: Any) -> None:
     first = agent(ARTIFACT).invoke({"messages": [("user", "How long?")]}, config)
     recorded.traces.clear()
-    builder = StateGraph(MessagesState).add_sequence([("say", lambda s: {"messages": [MODEL.invoke(s["messages"])]})])
-    builder.add_edge(START, "say").compile().invoke({"messages": [*first["messages"], ("user", "Thanks.")]}, config)
+    thanks = graph(lambda state: {"messages": [MODEL.invoke(state["messages"])]})
+    thanks.invoke({"messages": [*first["messages"], ("user", "Thanks.")]}, config)
     (trace,) = recorded.traces
     assert trace.chunks == ()
     assert {document.source for document in trace.documents} == {"tool"}  # the model saw it

@@ -10,11 +10,9 @@ from llama_index.core.base.llms.types import ChatMessage, TextBlock, ThinkingBlo
 from ragtrace_llama_index.blocks import message_of
 from tests.conftest import Recorded
 from tests.genai_schemas import violations
+from tests.row_files import table
 from tests.scenarios.function_model import ScriptedModel
 
-PNG = b"\x89PNG\r\n\x1a\n"
-PNG_BASE64 = "iVBORw0KGgo="
-URL = "https://pictures.example/pump.png"
 TOOL = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
 
 
@@ -42,14 +40,9 @@ def test_calls_results_reasoning_and_settings(instrumented: Recorded) -> None:
     ]
     raw = {"choices": [{"finish_reason": "tool_calls"}]}
     told = attributes_of(instrumented, reply, asked, raw, tools=[TOOL], stop=["END"], temperature=0.1)
-    part = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "pump"}}
-    assert json.loads(told["gen_ai.input.messages"])[1:] == [
-        {"role": "assistant", "parts": [{"type": "text", "content": "One moment."}, part]},
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "wet"}], "name": "look"},
-    ]
-    assert json.loads(told["gen_ai.output.messages"]) == [
-        {"role": "assistant", "parts": [{"type": "reasoning", "content": "Hm."}, part], "finish_reason": "tool_calls"}
-    ]
+    expected = table(__file__, "messages")
+    assert json.loads(told["gen_ai.input.messages"])[1:] == expected["input"]
+    assert json.loads(told["gen_ai.output.messages"]) == expected["output"]
     answer = "llm.output_messages.0.message"
     assert told[f"{answer}.contents.0.message_content.text"] == "Hm."
     assert told[f"{answer}.tool_calls.0.tool_call.function.arguments"] == '{"at": "pump"}'
@@ -59,27 +52,14 @@ def test_calls_results_reasoning_and_settings(instrumented: Recorded) -> None:
     assert (told["server.address"], told["server.port"]) == ("models.example", 443)
 
 
-PICTURE = {"modality": "image", "mime_type": "image/png"}
-MANUAL = "https://pumps.example/m.pdf"
-BLOCKS = {
-    "an image's bytes": (
-        types.ImageBlock(image=PNG, image_mimetype="image/png"), {**PICTURE, "type": "blob", "content": PNG_BASE64}
-    ),
-    "an image's URL": (types.ImageBlock(url=URL, image_mimetype="image/png"), {**PICTURE, "type": "uri", "uri": URL}),
-    "a sound": (
-        types.AudioBlock(audio=b"RIFF\x00", format="wav"),
-        {"modality": "audio", "type": "blob", "content": "UklGRgA=", "mime_type": "audio/wav"},
-    ),
-    "a file": (
-        types.DocumentBlock(url=MANUAL, title="Manual", document_mimetype="application/pdf"),
-        {"modality": "document", "type": "uri", "uri": MANUAL, "mime_type": "application/pdf", "name": "Manual"},
-    ),
-}  # fmt: skip
+BLOCKS: dict[str, Any] = table(__file__, "blocks")
 
 
 @pytest.mark.parametrize("case", BLOCKS)
 def test_blocks(instrumented: Recorded, case: str) -> None:
-    block, part = BLOCKS[case]
+    kind, fields, part = BLOCKS[case]
+    fields = {name: text.encode("latin-1") if name in ("image", "audio") else text for name, text in fields.items()}
+    block = getattr(types, kind)(**fields)
     message = ChatMessage(role="user", blocks=[TextBlock(text="What is it?"), block])
     told = attributes_of(instrumented, ChatMessage(role="assistant", content="A pump."), [message])
     parts = json.loads(told["gen_ai.input.messages"])[0]["parts"]

@@ -1,7 +1,6 @@
 """Other libraries' spans in one process: which span waits for its scores, and what is counted."""
 
-import json
-import threading
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import SpanKind, set_span_in_context
 
 import ragtrace
-from ragtrace import sampling, semconv
+from ragtrace import sampling
 from ragtrace.capture import seen_context
 from ragtrace.capture.spans.collector import CollectorLimits
 from ragtrace.evaluation import evaluator
@@ -20,9 +19,9 @@ from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Trace
 from ragtrace_otlp import SpanSource, attach
 from tests.conftest import Gathering
-from tests.row_files import rows
+from tests.row_files import rows, table
 
-OI = "openinference.instrumentation.langchain"
+OI, TRACELOOP = "openinference.instrumentation.langchain", "opentelemetry.instrumentation.langchain"
 CLIENT = "openinference.instrumentation.openai"
 CHAIN, CALL, RETRIEVAL = rows(__file__, "attributes")
 
@@ -62,6 +61,11 @@ class Application:
         assert self.source.flush(60)
         return self.consumer.traces
 
+    def flush(self) -> None:
+        assert self.source.flush(60)
+        pipeline: Any = self.source._consumer
+        assert pipeline.flush(60)
+
 
 @pytest.fixture(autouse=True)
 def application() -> Application:
@@ -78,8 +82,7 @@ def test_scores_are_on_the_other_librarys_root() -> None:
     application.span("retriever", OI, RETRIEVAL, root)
     assert application.named("retriever").attributes == RETRIEVAL
     root.end()
-    assert application.source.flush(60)
-    assert pipeline.flush(60)
+    application.flush()
     attributes = dict(application.named("rag").attributes or {})
     assert (attributes["gen_ai.evaluation.present.score"], attributes["ragtrace.evaluation.status"]) == (1.0, "scored")
     assert attributes["ragtrace.sampling.probability"] == 1.0
@@ -89,17 +92,12 @@ def test_scores_are_on_the_other_librarys_root() -> None:
 
 def test_a_span_around_a_workflow_has_its_texts(application: Application) -> None:
     """OpenLLMetry records a graph twice: the outer span, the request's root, has neither question nor answer."""
-    scope = "opentelemetry.instrumentation.langchain"
-    named = {semconv.OPERATION: semconv.OP_AGENT, "gen_ai.agent.name": "LangGraph"}
-    texts = {
-        "traceloop.span.kind": "workflow", "traceloop.entity.input": '{"inputs": {"question": "How long?"}}',
-        "traceloop.entity.output": '{"outputs": {"question": "How long?", "answer": "24 months."}}',
-    }  # fmt: skip
-    prompt = '[{"role": "user", "parts": [{"type": "text", "content": "Passages. How long?"}]}]'
-    root = application.start("invoke_agent LangGraph", scope, attributes=named)
-    inner = application.start("LangGraph.workflow", scope, root, attributes={**named, **texts})
-    asked = {semconv.OPERATION: semconv.OP_CHAT, semconv.INPUT_MESSAGES: prompt}
-    application.span("chat", scope, asked, inner)
+    attributes = table(__file__, "recorded twice")
+    root = application.start("invoke_agent LangGraph", TRACELOOP, attributes=attributes["named"])
+    inner = application.start(
+        "LangGraph.workflow", TRACELOOP, root, attributes=attributes["named"] | attributes["texts"]
+    )
+    application.span("chat", TRACELOOP, attributes["call"], inner)
     inner.end()
     root.end()
     [trace] = application.traces
@@ -159,8 +157,7 @@ def test_a_root_that_ends_before_its_children() -> None:
     root = application.start("rag", OI, attributes={"openinference.span.kind": "CHAIN", "input.value": "How long?"})
     call = application.start("model", OI, root, attributes=CALL)
     root.end()
-    waited = threading.Event()
-    assert not waited.wait(0.2)
+    time.sleep(0.2)
     assert application.consumer.traces == []
     call.end()
     assert application.traces[0].answer == "24 months."
@@ -257,19 +254,18 @@ def test_a_framework_traced_twice_is_read_once(application: Application) -> None
     """Where OpenInference and OpenLLMetry both trace LangChain, only OpenInference's request counts."""
     for _ in range(3):
         root = application.start("rag", OI, attributes=CHAIN)
-        other = application.start("rag.workflow", "opentelemetry.instrumentation.langchain")
-        other.set_attributes({"traceloop.span.kind": "workflow", "traceloop.entity.input": json.dumps({"inputs": "?"})})
-        other.end()
+        attributes = {"traceloop.span.kind": "workflow", "traceloop.entity.input": '{"inputs": "?"}'}
+        application.span("rag.workflow", TRACELOOP, attributes)
         root.end()
     assert [trace.facts.name for trace in application.traces] == ["rag"] * 3
 
 
-@pytest.mark.parametrize("outer", [OI, "opentelemetry.instrumentation.langchain"])
+@pytest.mark.parametrize("outer", [OI, TRACELOOP])
 def test_a_framework_traced_twice_in_one_trace(outer: str) -> None:
     """Where one library's root is below the other's, each question is one request, the first one, too."""
     application = Application(limits=CollectorLimits(settle=0.1))
-    inner = OI if outer != OI else "opentelemetry.instrumentation.langchain"
-    attributes = {OI: CHAIN, "opentelemetry.instrumentation.langchain": {"traceloop.span.kind": "workflow"}}
+    inner = OI if outer != OI else TRACELOOP
+    attributes = {OI: CHAIN, TRACELOOP: {"traceloop.span.kind": "workflow"}}
     for n in range(3):
         root = application.start(f"rag {n}", outer, attributes=attributes[outer])
         below = application.start(f"rag {n}", inner, root, attributes=attributes[inner])
@@ -314,18 +310,14 @@ def test_a_span_that_ends_twice_counts_once(application: Application) -> None:
 
 
 def test_nothing_raises_in_the_applications_thread(application: Application) -> None:
-    source = application.source
-    source.on_start(object())  # type: ignore[arg-type]
-    source.on_end(object())  # type: ignore[arg-type]
-    odd = {
-        "openinference.span.kind": "CHAIN", "input.value": '{"messages": [[[[1]]]]}', "output.value": '{"a": [null]}',
-    }  # fmt: skip
-    application.span("odd", OI, odd)
-    application.span("numbers", OI, {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": 7})
+    application.source.on_start(object())  # type: ignore[arg-type]
+    application.source.on_end(object())  # type: ignore[arg-type]
+    for name, attributes in table(__file__, "odd").items():
+        application.span(name, OI, attributes)
     application.span("kind", OI, {"gen_ai.operation.name": ("chat",)})
     assert application.provider.force_flush()
     assert {span.name for span in application.exporter.get_finished_spans()} == {"odd", "numbers", "kind"}
-    assert source.stats().lost["failed"] >= 2
+    assert application.source.stats().lost["failed"] >= 2
 
 
 def test_a_source_that_is_closed_leaves_the_provider_as_it_was(application: Application) -> None:
@@ -343,25 +335,20 @@ def test_chunks_of_which_only_ids_are_known() -> None:
     """OpenTelemetry's libraries write no chunk texts: what needs chunks is not eligible, and the retrieval counts."""
     pipeline = Pipeline([present, supported])
     application = Application(consumer=pipeline)
-    scope = "opentelemetry.instrumentation.genai.langchain"
+    scope, attributes = "opentelemetry.instrumentation.genai.langchain", table(__file__, "ids alone")
     traces: list[Trace] = []
     pipeline._observers = (lambda trace, _decision: traces.append(trace),)
-    root = application.start("rag", scope, attributes={"gen_ai.operation.name": "invoke_workflow"})
-    retrieval = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": '[{"id": "d0", "score": 0.9}]'}
-    application.span("retrieval", scope, retrieval, root)
-    reply = '[{"role": "assistant", "parts": [{"type": "text", "content": "24 months."}]}]'
-    application.span("chat", scope, {"gen_ai.operation.name": "chat", "gen_ai.output.messages": reply}, root)
+    root = application.start("rag", scope, attributes=attributes["root"])
+    application.span("retrieval", scope, attributes["retrieval"], root)
+    application.span("chat", scope, attributes["call"], root)
     root.end()
-    assert application.source.flush(60)
-    assert pipeline.flush(60)
+    application.flush()
     assert [(d.id, d.content, d.score) for d in traces[0].documents] == [("d0", "", 0.9)]
     assert (traces[0].answer, traces[0].facts.retrievals) == ("24 months.", 1)
     assert (pipeline.counts()["present"].eligible, pipeline.counts()["supported"].eligible) == (1, 0)
     # Without any text a request is counted, and evaluators that need its answer are not eligible.
-    asked = {"gen_ai.operation.name": "chat", "gen_ai.usage.output_tokens": 9}
-    application.span("chat", "opentelemetry.instrumentation.genai.openai", asked)
-    assert application.source.flush(60)
-    assert pipeline.flush(60)
+    application.span("chat", "opentelemetry.instrumentation.genai.openai", attributes["call without a text"])
+    application.flush()
     assert application.source.stats().requests == 2
     assert pipeline.counts()["present"].eligible == 1
     pipeline.close(5)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -16,11 +16,9 @@ from ragtrace.evaluation import run
 from ragtrace.records import Score, Trace
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
+from tests.row_files import rows
 
 RULE = "The warranty of the pump is 24 months from delivery. It covers parts and labour."
-NO_CONTEXT = "answered_without_context"
-QUESTION = HumanMessage("How long is the warranty?")
-RIGHT, WRONG = "The warranty of the pump is 24 months.", "The pump comes with a free subscription to a magazine."
 
 
 def seen(trace: Trace) -> list[tuple[str, str]]:
@@ -56,17 +54,7 @@ def test_a_long_step_is_cut_before_a_secret(by_hand: Recorded, secret: str) -> N
     assert not any(secret[:4] in result and secret not in result for result in results)
 
 
-@pytest.mark.parametrize(
-    ("answer", "retrieved", "label", "cause"),
-    [
-        (WRONG, True, "fail", NO_CONTEXT),
-        (WRONG, False, "fail", NO_CONTEXT),
-        ("I could not find that in the documents.", True, "refusal", None),
-        ("You are welcome! Goodbye.", False, "not_applicable", None),
-        ("I'll connect you to a colleague. Please wait a moment.", False, "not_applicable", None),
-        ("Please call our office on 0161 496 0182.", False, "fail", NO_CONTEXT),
-    ],
-)
+@pytest.mark.parametrize(("answer", "retrieved", "label", "cause"), rows(__file__, "an_answer_without_context"))
 def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bool, label: str, cause: Any) -> None:
     with ragtrace.request("What comes with the pump?") as request:
         if retrieved:
@@ -76,17 +64,7 @@ def test_an_answer_without_context(by_hand: Recorded, answer: str, retrieved: bo
     assert (score.label, score.cause) == (label, cause)
 
 
-@pytest.mark.parametrize(
-    ("messages", "answer", "label", "cause"),
-    [
-        ([SystemMessage(RULE), QUESTION], RIGHT, "pass", None),
-        ([SystemMessage(RULE), QUESTION], WRONG, "fail", NO_CONTEXT),
-        ([QUESTION], RIGHT, "fail", NO_CONTEXT),
-        ([QUESTION], "That depends on which pump you mean. Is it the R2 or the R4?", "not_applicable", None),
-        ([HumanMessage("Hm"), AIMessage(WRONG), HumanMessage("And the pump?")], WRONG, "fail", NO_CONTEXT),
-        ([HumanMessage(f"{RULE} {'It is blue and heavy. ' * 20} How long is the warranty?")], RIGHT, "pass", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("messages", "answer", "label", "cause"), rows(__file__, "prompt_as_context"))
 def test_prompt_as_context(recorded: Recorded, messages: list[Any], answer: str, label: str, cause: str | None) -> None:
     """Without chunks and tools the prompt is the evidence, but for what the model itself has said."""
     handler = RagtraceCallbackHandler(tracer_provider=recorded.provider, consumer=recorded.consumer)
@@ -107,10 +85,10 @@ def test_an_inner_graph_that_waits_does_not_make_its_caller_wait(recorded: Recor
 
     def asks(_: Any) -> Any:
         inner.invoke({"messages": [("user", "x")]}, {"configurable": {"thread_id": "inner"}})
-        return {"messages": [AIMessage(RIGHT)]}
+        return {"messages": [AIMessage("24 months.")]}
 
     handler = RagtraceCallbackHandler(tracer_provider=recorded.provider, consumer=recorded.consumer)
     config: Any = {"callbacks": [handler]}
     graph(asks).invoke({"messages": [("user", "How long?")]}, config)
     RunnableLambda(lambda x: asks(x)["messages"][0].content).invoke("How long?", config)
-    assert [(trace.answer, trace.facts.waiting) for trace in recorded.traces] == [(RIGHT, False)] * 2
+    assert [(trace.answer, trace.facts.waiting) for trace in recorded.traces] == [("24 months.", False)] * 2
