@@ -11,24 +11,19 @@ from pathlib import Path
 
 from ragtrace.capture import seen_context
 from ragtrace.records import Trace
+from tests.row_files import table as read_table
 from tests.spans.applications import PASSAGES, SESSION, TAG, USER
 from tests.spans.golden_spans import golden_files, golden_spans, traces_of
 from tests.spans.model_server import ANSWER, FAILING, MODEL, QUESTION, SERVED_MODEL, TOOL
 
 PAGE = Path(__file__).parents[2] / "docs" / "other-tracers.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-TITLES = {
-    "openinference": "OpenInference", "opentelemetry": "OpenTelemetry", "traceloop": "OpenLLMetry",
-    "langfuse": "Langfuse", "mlflow": "MLflow",
-}  # fmt: skip
-FRAMEWORKS = {"langchain": "LangChain", "llama_index": "LlamaIndex", "openai": "OpenAI client"}
-PLAIN = {"langchain": "chain", "llama_index": "query", "openai": "call"}
+TITLES: dict[str, str] = read_table(__file__, "titles")
+FRAMEWORKS: dict[str, str] = read_table(__file__, "frameworks")
+PLAIN: dict[str, str] = read_table(__file__, "plain")
 """The case in which a question is answered once."""
-FACTS = (
-    "question", "answer", "chunk texts", "chunk ids", "chunk scores", "model", "provider", "response id",
-    "finish reason", "tokens", "first chunk", "tool calls", "session", "user", "tags", "error type",
-)  # fmt: skip
-NEVER = {"openai": ("chunk texts", "chunk ids", "chunk scores")}
+FACTS: list[str] = read_table(__file__, "facts")
+NEVER: dict[str, list[str]] = read_table(__file__, "never")
 """Facts that an application has no way to give."""
 _ERRORS = ("OpenAIInvalidRequestError", "BadRequestError")
 

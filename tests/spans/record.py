@@ -143,7 +143,7 @@ def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
     def values(attributes: Any) -> dict[str, Any]:
-        return _values({a.key: _value(a.value) for a in attributes}, base)
+        return {a.key: _plain(_value(a.value), base) for a in attributes}
 
     return [
         {
@@ -161,10 +161,6 @@ def spans_of_message(message: Any, base: str) -> list[dict[str, Any]]:
         for scope in resource.scope_spans
         for span in scope.spans
     ]  # fmt: skip
-
-
-def _values(attributes: Any, base: str) -> dict[str, Any]:
-    return {key: _plain(value, base) for key, value in (attributes or {}).items()}
 
 
 def _value(value: Any) -> Any:
