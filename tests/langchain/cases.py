@@ -6,7 +6,7 @@ import contextlib
 import gc
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -24,6 +24,8 @@ from langchain_core.tools import BaseTool, tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
+
+from tests.row_files import table
 
 QUESTION = "How long is the pump covered?"
 ANSWER = "The pump is covered for 24 months."
@@ -75,7 +77,7 @@ class Case:
     question: str | None = QUESTION
     answer: str | None = ANSWER
     """Text that the trace holds in full, or as far as it was made."""
-    documents: tuple[str, ...] | None = PASSAGES
+    documents: Sequence[str] | None = PASSAGES
     """Passages that the model saw, in its order."""
     unordered: bool = False
     error: bool = False
@@ -84,43 +86,41 @@ class Case:
     """Conversation, user and tag on every span."""
     inner: int = 0
     """Spans below the outermost retrieval."""
-    spans: tuple[str, ...] = ("chat", "retrieval")
+    spans: Sequence[str] = ("chat", "retrieval")
     """Operations right below the root of each trace, sorted, as ragtrace names them."""
 
 
-CASES: dict[str, Case] = {}
+RUNS: dict[str, Callable[[Config], object]] = {
+    "invoke": lambda config: chain().invoke(QUESTION, config),
+    "batch": lambda config: chain().batch([QUESTION] * 3, config),
+    "abatch": lambda config: asyncio.run(chain().abatch([QUESTION] * 3, config)),
+    "langgraph": lambda config: graph().invoke({"question": QUESTION}, config),
+    "react_agent": lambda config: agent().invoke({"messages": [("user", QUESTION)]}, config),
+    "stream": lambda config: "".join(chain().stream(QUESTION, config)),
+    "astream": lambda config: asyncio.run(read(chain().astream(QUESTION, config))),
+    "text_completion": lambda config: chain(model=FakeListLLM(responses=[ANSWER])).invoke(QUESTION, config),
+    "session_and_user": lambda config: asyncio.run(chain().abatch([QUESTION] * 3, {**config, **WHO})),
+    "nothing_found": lambda config: chain(Fixed(documents=[])).invoke(QUESTION, config),
+}
 
 
-def case(row: str, **expected: Any) -> Callable[[Callable[[Config], object]], Callable[[Config], object]]:
-    """Enter a function, or a coroutine's, into the table of cases."""
-
-    def enter(run: Callable[[Config], Any]) -> Callable[[Config], object]:
-        is_async = inspect.iscoroutinefunction(run)
-        CASES[run.__name__] = Case(
-            run.__name__, row, (lambda config: asyncio.run(run(config))) if is_async else run, **expected
-        )
-        return run
-
-    return enter
+def case(run: Callable[[Config], Any]) -> Callable[[Config], Any]:
+    """Enter a function, or a coroutine's, into the runs of cases."""
+    RUNS[run.__name__] = (lambda config: asyncio.run(run(config))) if inspect.iscoroutinefunction(run) else run
+    return run
 
 
-@case("one call")
-def invoke(config: Config) -> object:
-    return chain().invoke(QUESTION, config)
+async def read(pieces: Any) -> list[Any]:
+    return [piece async for piece in pieces]
 
 
-@case("`batch` of 3", traces=3)
-def batch(config: Config) -> object:
-    return chain().batch([QUESTION] * 3, config)
-
-
-@case("`batch` of 3, then 2 more users", traces=5)
+@case
 def batch_then_two(config: Config) -> object:
     made = chain()
     return [*made.batch([QUESTION] * 3, config), made.invoke(QUESTION, config), made.invoke(QUESTION, config)]
 
 
-@case("an open stream, then another user's call", traces=2)
+@case
 def open_stream(config: Config) -> object:
     stream = chain().stream(QUESTION, config)
     first = next(stream)
@@ -128,12 +128,7 @@ def open_stream(config: Config) -> object:
     return [first, *stream]
 
 
-@case("`abatch` of 3", traces=3)
-async def abatch(config: Config) -> object:
-    return await chain().abatch([QUESTION] * 3, config)
-
-
-@case("10 threads", traces=10)
+@case
 def ten_threads(config: Config) -> object:
     made = chain()
     threads = [threading.Thread(target=made.invoke, args=(QUESTION, config)) for _ in range(10)]
@@ -142,23 +137,21 @@ def ten_threads(config: Config) -> object:
     return [thread.join() for thread in threads]
 
 
-@case("10 concurrent `ainvoke`", traces=10)
+@case
 async def ten_ainvoke(config: Config) -> object:
     made = chain()
     tasks = [asyncio.create_task(made.ainvoke(QUESTION, config)) for _ in range(10)]
     return [await task for task in tasks]
 
 
-@case("`asyncio.gather` of calls and streams", traces=4)
+@case
 async def gather(config: Config) -> object:
-    async def read() -> list[Any]:
-        return [piece async for piece in chain().astream(QUESTION, config)]
-
     made = chain()
-    return await asyncio.gather(made.ainvoke(QUESTION, config), read(), read(), made.ainvoke(QUESTION, config))
+    streams = (read(chain().astream(QUESTION, config)) for _ in range(2))
+    return await asyncio.gather(made.ainvoke(QUESTION, config), *streams, made.ainvoke(QUESTION, config))
 
 
-@case("`RunnableParallel`", answer=None, unordered=True, spans=("retrieval", "retrieval"))
+@case
 def parallel(config: Config) -> object:
     left, right = Fixed(documents=DOCUMENTS[:3]), Fixed(documents=DOCUMENTS[2:])
     both = RunnableParallel(a=left | RunnableLambda(join), b=right | RunnableLambda(join))
@@ -183,12 +176,7 @@ def graph() -> Any:
     return builder.compile()
 
 
-@case("LangGraph: nodes that retrieve and answer")
-def langgraph(config: Config) -> object:
-    return graph().invoke({"question": QUESTION}, config)
-
-
-@case("LangGraph: 5 concurrent runs", traces=5)
+@case
 async def langgraph_concurrent(config: Config) -> object:
     made = graph()
     return await asyncio.gather(*(made.ainvoke({"question": QUESTION}, config) for _ in range(5)))
@@ -213,18 +201,13 @@ def agent(tool_: BaseTool = look_up, answer: str = ANSWER, name: str | None = No
     return builder.compile(name=name)
 
 
-@case("LangGraph: a ReAct agent whose tool retrieves", spans=("chat", "chat", "execute_tool"))
-def react_agent(config: Config) -> object:
-    return agent().invoke({"messages": [("user", QUESTION)]}, config)
-
-
-@case("a vector store's retriever", unordered=True)
+@case
 def vector_store(config: Config) -> object:
     store = InMemoryVectorStore.from_documents(DOCUMENTS, DeterministicFakeEmbedding(size=8))
     return chain(store.as_retriever(search_kwargs={"k": 5})).invoke(QUESTION, config)
 
 
-@case("ensemble retriever", inner=2, spans=("chat", "retrieval"))
+@case
 def ensemble(config: Config) -> object:
     from langchain_classic.retrievers import EnsembleRetriever
 
@@ -232,7 +215,7 @@ def ensemble(config: Config) -> object:
     return chain(EnsembleRetriever(retrievers=parts, weights=[0.9, 0.1])).invoke(QUESTION, config)
 
 
-@case("multi-query retriever", inner=3, spans=("chat", "retrieval"))
+@case
 def multi_query(config: Config) -> object:
     from langchain_classic.retrievers import MultiQueryRetriever
 
@@ -240,7 +223,7 @@ def multi_query(config: Config) -> object:
     return chain(MultiQueryRetriever.from_llm(Fixed(), rewriter)).invoke(QUESTION, config)
 
 
-@case("parent-document retriever", documents=PASSAGES[:1])
+@case
 def parent_document(config: Config) -> object:
     from langchain_classic.retrievers import ParentDocumentRetriever
     from langchain_core.stores import InMemoryStore
@@ -255,7 +238,7 @@ def parent_document(config: Config) -> object:
     return chain(found).invoke(QUESTION, config)
 
 
-@case("contextual compression retriever", documents=PASSAGES[1:2], inner=1, spans=("chat", "retrieval"))
+@case
 def compression(config: Config) -> object:
     from langchain_classic.retrievers import ContextualCompressionRetriever
     from langchain_core.documents import BaseDocumentCompressor
@@ -268,17 +251,7 @@ def compression(config: Config) -> object:
     return chain(found).invoke(QUESTION, config)
 
 
-@case("stream consumed")
-def stream(config: Config) -> object:
-    return "".join(chain().stream(QUESTION, config))
-
-
-@case("asynchronous stream consumed")
-async def astream(config: Config) -> object:
-    return [piece async for piece in chain().astream(QUESTION, config)]
-
-
-@case("stream abandoned", answer="T", cancelled=True)
+@case
 def stream_abandoned(config: Config) -> object:
     pieces = chain().stream(QUESTION, config)
     first = next(pieces)
@@ -287,7 +260,7 @@ def stream_abandoned(config: Config) -> object:
     return first
 
 
-@case("asynchronous stream closed (`aclose`)", answer="T", cancelled=True)
+@case
 async def astream_closed(config: Config) -> None:
     pieces: Any = chain().astream(QUESTION, config)
     await pieces.__anext__()
@@ -295,7 +268,7 @@ async def astream_closed(config: Config) -> None:
     await asyncio.sleep(0.05)  # LangChain ends the runs after aclose has returned
 
 
-@case("call cancelled", answer=None, cancelled=True)
+@case
 async def cancelled(config: Config) -> None:
     task = asyncio.create_task(chain(model=Waiting(responses=[""])).ainvoke(QUESTION, config))
     await asyncio.sleep(0.1)
@@ -304,35 +277,20 @@ async def cancelled(config: Config) -> None:
         await task
 
 
-@case("call timed out (`asyncio.wait_for`)", answer=None, cancelled=True)
+@case
 async def timed_out(config: Config) -> None:
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(chain(model=Waiting(responses=[""])).ainvoke(QUESTION, config), 0.1)
 
 
-@case("model fails in mid-stream", answer="T", error=True)
+@case
 def stream_breaks(config: Config) -> None:
     broken = FakeListChatModel(responses=[ANSWER], error_on_chunk_number=5)
     with contextlib.suppress(Exception):
         list(chain(model=broken).stream(QUESTION, config))
 
 
-@case("text-completion model", spans=("retrieval", "text_completion"))
-def text_completion(config: Config) -> object:
-    return chain(model=FakeListLLM(responses=[ANSWER])).invoke(QUESTION, config)
-
-
-@case("session, user and tags on every span", traces=3, who=True)
-async def session_and_user(config: Config) -> object:
-    return await chain().abatch([QUESTION] * 3, {**config, **WHO})
-
-
-@case("retriever that finds nothing", documents=())
-def nothing_found(config: Config) -> object:
-    return chain(Fixed(documents=[])).invoke(QUESTION, config)
-
-
-@case("retriever that fails", answer=None, documents=None, error=True, spans=("retrieval",))
+@case
 def retriever_fails(config: Config) -> None:
     class Broken(Fixed):
         def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
@@ -340,3 +298,6 @@ def retriever_fails(config: Config) -> None:
 
     with contextlib.suppress(ConnectionError):
         chain(Broken()).invoke(QUESTION, config)
+
+
+CASES = {name: Case(name, run=RUNS[name], **fields) for name, fields in table(__file__, "cases").items()}

@@ -23,7 +23,7 @@ def test_case(recorded: Recorded, config: Any, case: Case) -> None:
     tree = recorded.tree()
     conversations = {(span.attributes or {}).get(semconv.CONVERSATION_ID) for span in recorded.spans}
     assert conversations == {"conversation-1" if case.who else None}
-    if case.documents == ():
+    if case.documents == []:
         assert (recorded.named("retrieval")[0].attributes or {})[semconv.DOCUMENTS_COUNT] == 0
     assert len(tree) == case.traces
     for trace in recorded.traces:

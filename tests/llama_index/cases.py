@@ -26,6 +26,8 @@ from llama_index.core.schema import BaseNode, IndexNode, NodeRelationship, NodeW
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 
+from tests.row_files import table
+
 QUESTION = "How long is the pump covered?"
 ANSWER = "The pump is covered for 24 months."
 NODES = [TextNode(text=f"Passage {i} on pumps.", id_=f"n{i}", metadata={"page": i}) for i in range(5)]
@@ -188,7 +190,7 @@ class Case:
     traces: int = 1
     question: str | None = QUESTION
     answer: str | None = ANSWER
-    documents: tuple[str, ...] = IDS
+    documents: Sequence[str] = IDS
     """Ids of what the model saw, in its order."""
     error: str | None = None
     cancelled: bool = False
@@ -431,103 +433,62 @@ def without_model(node: NodeWithScore, question: str, answer: str) -> object:
     return run(Query, query=question)
 
 
-_CASES = (
-    Case("query", lambda: engine().query(QUESTION)),
-    Case("aquery", lambda: asyncio.run(engine().aquery(QUESTION))),
-    Case("query_stream", lambda: list(streamed())),
-    Case("aquery_stream", lambda: asyncio.run(read(engine(streaming=True).aquery(QUESTION)))),
-    Case("query_stream_read_elsewhere", query_stream_read_elsewhere),
-    Case("query_stream_closed", query_stream_closed, answer="The pump", cancelled=True),
-    Case("query_stream_abandoned", query_stream_abandoned, answer="The", cancelled=True),
-    Case("query_stream_never_read", query_stream_never_read, answer="", cancelled=True),
-    Case(
-        "query_stream_breaks", lambda: quietly(RuntimeError, lambda: list(streamed(llm=Speaker(fails_after=2)))),
-        answer="The pump", error="RuntimeError",
-    ),
-    Case("aquery_stream_closed", lambda: asyncio.run(aquery_stream_closed()), answer="The pump", cancelled=True),
-    Case("open_stream_then_another_user", open_stream_then_another_user, traces=2),
+RUNS: dict[str, Callable[[], object]] = {
+    "query": lambda: engine().query(QUESTION),
+    "aquery": lambda: asyncio.run(engine().aquery(QUESTION)),
+    "query_stream": lambda: list(streamed()),
+    "aquery_stream": lambda: asyncio.run(read(engine(streaming=True).aquery(QUESTION))),
+    "query_stream_read_elsewhere": query_stream_read_elsewhere,
+    "query_stream_closed": query_stream_closed,
+    "query_stream_abandoned": query_stream_abandoned,
+    "query_stream_never_read": query_stream_never_read,
+    "query_stream_breaks": lambda: quietly(RuntimeError, lambda: list(streamed(llm=Speaker(fails_after=2)))),
+    "aquery_stream_closed": lambda: asyncio.run(aquery_stream_closed()),
+    "open_stream_then_another_user": open_stream_then_another_user,
     # A synthesizer called by hand: the request's root, with the nodes that it was given.
-    Case(
-        "retrieve_and_synthesize", lambda: get_response_synthesizer(llm=Speaker()).synthesize(QUESTION, scored())
+    "retrieve_and_synthesize": lambda: get_response_synthesizer(llm=Speaker()).synthesize(QUESTION, scored()),
+    "simple_chat": lambda: simple().chat(QUESTION),
+    "context_chat": lambda: chat_engine.ContextChatEngine.from_defaults(Fixed(), llm=Speaker()).chat(QUESTION),
+    "condense_plus_context_chat": lambda: context(chat_history=EARLIER).chat(QUESTION),
+    "condense_question_chat": lambda: condense().chat(QUESTION),
+    "simple_stream_chat": lambda: list(simple().stream_chat(QUESTION).response_gen),
+    "stream_chat": lambda: list(context().stream_chat(QUESTION).response_gen),
+    "stream_chat_abandoned": stream_chat_abandoned,
+    "astream_chat": lambda: asyncio.run(read(context().astream_chat(QUESTION))),
+    "condense_question_astream_chat": lambda: asyncio.run(read(condense().astream_chat(QUESTION))),
+    "stream_chat_breaks": lambda: quietly(
+        RuntimeError, lambda: list(simple(fails_after=2).stream_chat(QUESTION).response_gen)
     ),
-    Case("simple_chat", lambda: simple().chat(QUESTION), documents=()),
-    Case("context_chat", lambda: chat_engine.ContextChatEngine.from_defaults(Fixed(), llm=Speaker()).chat(QUESTION)),
-    Case("condense_plus_context_chat", lambda: context(chat_history=EARLIER).chat(QUESTION)),
-    Case("condense_question_chat", lambda: condense().chat(QUESTION)),
-    Case("simple_stream_chat", lambda: list(simple().stream_chat(QUESTION).response_gen), documents=()),
-    Case("stream_chat", lambda: list(context().stream_chat(QUESTION).response_gen)),
-    Case("stream_chat_abandoned", stream_chat_abandoned, documents=()),
-    Case("astream_chat", lambda: asyncio.run(read(context().astream_chat(QUESTION)))),
-    Case("condense_question_astream_chat", lambda: asyncio.run(read(condense().astream_chat(QUESTION)))),
-    Case(
-        "stream_chat_breaks",
-        lambda: quietly(RuntimeError, lambda: list(simple(fails_after=2).stream_chat(QUESTION).response_gen)),
-        answer="The pump", documents=(), error="RuntimeError",
+    "react_agent": react_agent,
+    "react_agent_with_retriever_tool": react_agent_with_retriever_tool,
+    "function_agent": lambda: run(lambda: FunctionAgent(name="helper", tools=[TODAY], llm=Caller()), QUESTION),
+    "workflow": lambda: run(Flow, query=QUESTION),
+    "workflow_cancelled": lambda: asyncio.run(workflow_cancelled()),
+    "workflow_timed_out": lambda: quietly(Exception, lambda: run(lambda: waiting(timeout=0.2), query=QUESTION)),
+    "workflow_returns_stream": lambda: asyncio.run(workflow_returns_stream()),
+    "ten_threads": ten_threads,
+    "gather": lambda: asyncio.run(ten(engine().aquery)),
+    "gather_streams": lambda: asyncio.run(ten(engine(streaming=True).aquery, read)),
+    "cancelled": lambda: asyncio.run(cancelled()),
+    "timed_out": lambda: quietly(
+        TimeoutError, lambda: asyncio.run(asyncio.wait_for(engine(llm=Speaker(waits=True)).aquery(QUESTION), 0.05))
     ),
-    Case("react_agent", react_agent),
-    Case("react_agent_with_retriever_tool", react_agent_with_retriever_tool),
-    Case(
-        "function_agent", lambda: run(lambda: FunctionAgent(name="helper", tools=[TODAY], llm=Caller()), QUESTION),
-        documents=(),
-    ),
-    Case("workflow", lambda: run(Flow, query=QUESTION)),
-    Case("workflow_cancelled", lambda: asyncio.run(workflow_cancelled()), answer="", cancelled=True),
-    Case(
-        "workflow_timed_out", lambda: quietly(Exception, lambda: run(lambda: waiting(timeout=0.2), query=QUESTION)),
-        answer="", error="WorkflowTimeoutError",
-    ),
-    Case("workflow_returns_stream", lambda: asyncio.run(workflow_returns_stream())),
-    Case("ten_threads", ten_threads, traces=10),
-    Case("gather", lambda: asyncio.run(ten(engine().aquery)), traces=10),
-    Case("gather_streams", lambda: asyncio.run(ten(engine(streaming=True).aquery, read)), traces=10),
-    Case("cancelled", lambda: asyncio.run(cancelled()), answer="", cancelled=True),
-    Case(
-        "timed_out",
-        lambda: quietly(
-            TimeoutError,
-            lambda: asyncio.run(asyncio.wait_for(engine(llm=Speaker(waits=True)).aquery(QUESTION), 0.05)),
-        ),
-        answer="", cancelled=True,
-    ),
-    Case("vector_index", vector_index, documents=("n0", "n1")),
-    Case("fusion", fusion, documents=("n0", "n1", "n2")),
-    Case("auto_merging", auto_merging, documents=("whole",)),
-    Case("recursive", recursive),
-    Case("reranker", lambda: reranked().query(QUESTION), documents=("n2", "n0")),
-    Case("areranker", lambda: asyncio.run(reranked().aquery(QUESTION)), documents=("n2", "n0")),
-    Case(
-        "similarity_cutoff", lambda: engine(node_postprocessors=[CUTOFF]).query(QUESTION), documents=("n0", "n1")
-    ),
-    Case("react_agent_with_cutoff", lambda: react_agent(node_postprocessors=[CUTOFF]), documents=("n0", "n1")),
-    Case(
-        "model_fails", lambda: quietly(RuntimeError, lambda: engine(llm=Speaker(fails_after=0)).query(QUESTION)),
-        answer="", error="RuntimeError",
-    ),
-    Case(
-        "retriever_fails", lambda: quietly(ConnectionError, lambda: engine(Fixed(down)).query(QUESTION)), answer="",
-        documents=(), error="ConnectionError",
-    ),
-    Case("no_documents", lambda: found().query(QUESTION), answer="Empty Response", documents=()),
-    Case("content_that_is_no_text", lambda: found(odd(Odd, {"table": [1, 2]})).query(QUESTION), documents=("odd",)),
-    Case(
-        "ten_megabytes", lambda: without_model(odd(TextNode, "x" * 10_000_000), QUESTION, ANSWER), documents=("odd",)
-    ),
-    Case(
-        "score_that_is_no_number",
-        lambda: found(NodeWithScore(node=NODES[0], score=float("nan"))).query(QUESTION), documents=("n0",),
-    ),
-    Case(
-        "lone_surrogates", lambda: without_model(odd(TextNode, SURROGATE, title=SURROGATE), SURROGATE, SURROGATE),
-        documents=("odd",), question=SURROGATE, answer=SURROGATE,
-    ),
-    Case(
-        "nul_bytes",
-        lambda: found(*scored([TextNode(text=NUL, id_="odd")]), llm=Speaker(answer=NUL)).query(NUL),
-        documents=("odd",), question=NUL, answer=NUL,
-    ),
-    Case(
-        "answer_that_is_a_dictionary",
-        lambda: run(lambda: say({"answer": ANSWER, "pages": [1, 2]}), question=QUESTION), documents=(),
-    ),
-)  # fmt: skip
-CASES = {case.name: case for case in _CASES}
+    "vector_index": vector_index,
+    "fusion": fusion,
+    "auto_merging": auto_merging,
+    "recursive": recursive,
+    "reranker": lambda: reranked().query(QUESTION),
+    "areranker": lambda: asyncio.run(reranked().aquery(QUESTION)),
+    "similarity_cutoff": lambda: engine(node_postprocessors=[CUTOFF]).query(QUESTION),
+    "react_agent_with_cutoff": lambda: react_agent(node_postprocessors=[CUTOFF]),
+    "model_fails": lambda: quietly(RuntimeError, lambda: engine(llm=Speaker(fails_after=0)).query(QUESTION)),
+    "retriever_fails": lambda: quietly(ConnectionError, lambda: engine(Fixed(down)).query(QUESTION)),
+    "no_documents": lambda: found().query(QUESTION),
+    "content_that_is_no_text": lambda: found(odd(Odd, {"table": [1, 2]})).query(QUESTION),
+    "ten_megabytes": lambda: without_model(odd(TextNode, "x" * 10_000_000), QUESTION, ANSWER),
+    "score_that_is_no_number": lambda: found(NodeWithScore(node=NODES[0], score=float("nan"))).query(QUESTION),
+    "lone_surrogates": lambda: without_model(odd(TextNode, SURROGATE, title=SURROGATE), SURROGATE, SURROGATE),
+    "nul_bytes": lambda: found(*scored([TextNode(text=NUL, id_="odd")]), llm=Speaker(answer=NUL)).query(NUL),
+    "answer_that_is_a_dictionary": lambda: run(lambda: say({"answer": ANSWER, "pages": [1, 2]}), question=QUESTION),
+}
+CASES = {name: Case(name, RUNS[name], **expected) for name, expected in table(__file__, "cases").items()}

@@ -26,7 +26,7 @@ def test_case(instrumented: Recorded, case: Case) -> None:
     arrived(instrumented, case.traces)
     for trace in instrumented.traces:
         assert (trace.query, trace.answer) == (case.question, case.answer)
-        assert tuple(document.id for document in trace.chunks) == case.documents
+        assert [document.id for document in trace.chunks] == list(case.documents)
         assert trace.error == case.error
         assert bool(trace.facts.cancelled) == case.cancelled
         if case.name == "score_that_is_no_number":
