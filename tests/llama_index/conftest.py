@@ -37,9 +37,9 @@ def _open_databases() -> Iterator[None]:
 
 
 @contextmanager
-def traced(recorded: Recorded, **options: Any) -> Iterator[RagtraceLlamaIndexInstrumentor]:
-    """LlamaIndex traced, with what the options say."""
-    instrumentor = RagtraceLlamaIndexInstrumentor()
+def traced(recorded: Recorded, kind: Any = RagtraceLlamaIndexInstrumentor, **options: Any) -> Iterator[Any]:
+    """LlamaIndex, or what the kind of instrumentor traces, with what the options say."""
+    instrumentor = kind()
     instrumentor.instrument(**{"tracer_provider": recorded.provider, "consumer": recorded.consumer} | options)
     try:
         yield instrumentor

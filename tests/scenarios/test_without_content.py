@@ -1,16 +1,16 @@
 """The same ways of calling without `capture_content`: what is measured leaves, no text does."""
 
 import contextlib
-from collections.abc import Mapping
 
 import pytest
 
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+from tests.llama_index.conftest import traced
 from tests.scenarios import test_langchain_calls as langchain_calls
 from tests.scenarios import test_llama_index_calls as llama_index_calls
-from tests.scenarios.expectations import Scenario, operations
+from tests.scenarios.expectations import operations
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::RuntimeWarning")
 TEXTS = ("q?", "yes", "Paris", "Rome", "result for", "setup", "no JSON", "joke", "Say it", "down")
@@ -35,20 +35,12 @@ def words_of(recorded: Recorded) -> str:
 def test_no_text_leaves(recorded: Recorded, group: str) -> None:
     """The spans are the same, evaluation has the texts, and no span has one: not in a name, a status or an event."""
     kind, scenarios = GROUPS[group]
-    instrumentor = kind()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=False, consumer=recorded.consumer)
-    try:
-        _compare(recorded, scenarios)
-    finally:
-        instrumentor.uninstrument()
-
-
-def _compare(recorded: Recorded, scenarios: Mapping[str, Scenario]) -> None:
-    for name, scenario in scenarios.items():
-        recorded.clear()
-        with contextlib.suppress(Exception):  # the scenario's own
-            scenario.run()
-        assert operations(recorded) == scenario.operations, name
-        assert sorted((t.query, t.answer) for t in recorded.traces) == sorted(scenario.requests), name
-        said = words_of(recorded)
-        assert [text for text in TEXTS if text in said] == [], name
+    with traced(recorded, kind, capture_content=False):
+        for name, scenario in scenarios.items():
+            recorded.clear()
+            with contextlib.suppress(Exception):  # the scenario's own
+                scenario.run()
+            assert operations(recorded) == scenario.operations, name
+            assert sorted((t.query, t.answer) for t in recorded.traces) == sorted(scenario.requests), name
+            words = words_of(recorded)
+            assert [text for text in TEXTS if text in words] == [], name

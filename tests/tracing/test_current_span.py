@@ -26,10 +26,11 @@ from ragtrace import semconv
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_langchain.current_span import _try, _wrap_methods
 from ragtrace_langchain.switch import switch
-from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+from tests.langchain.cases import read
 from tests.llama_index.cases import Fixed
 from tests.llama_index.cases import engine as engine_of
+from tests.llama_index.conftest import traced
 
 
 class Web:
@@ -50,13 +51,8 @@ class Web:
 @pytest.fixture
 def web(recorded: Recorded, caplog: pytest.LogCaptureFixture) -> Iterator[Web]:
     """A client, with both frameworks traced. Afterwards no span is current, and no token was refused."""
-    instrumentors = (RagtraceLangChainInstrumentor(), RagtraceLlamaIndexInstrumentor())
-    for instrumentor in instrumentors:
-        instrumentor.instrument(tracer_provider=recorded.provider, consumer=recorded.consumer)
-    with caplog.at_level(logging.WARNING):
+    with traced(recorded, RagtraceLangChainInstrumentor), traced(recorded), caplog.at_level(logging.WARNING):
         yield Web(recorded.provider.get_tracer("web"))
-    for instrumentor in instrumentors:
-        instrumentor.uninstrument()
     assert not otel.get_current_span().get_span_context().is_valid
     assert "different Context" not in caplog.text
 
@@ -109,17 +105,11 @@ BELOW_CHAIN = {
     "step": "invoke_workflow rag", "retriever": "retrieval Searching", "tool": "execute_tool look_up",
     "model": "chat Asking",
 }  # fmt: skip
-
-
-async def aconsume(chain: Runnable[Any, Any]) -> list[Any]:
-    return [chunk async for chunk in chain.astream("How long?")]
-
-
 WAYS: dict[str, Callable[[Runnable[Any, Any]], Any]] = {
     "invoke": lambda chain: chain.invoke("How long?"),
     "ainvoke": lambda chain: asyncio.run(chain.ainvoke("How long?")),
     "stream": lambda chain: list(chain.stream("How long?")),
-    "astream": lambda chain: asyncio.run(aconsume(chain)),
+    "astream": lambda chain: asyncio.run(read(chain.astream("How long?"))),
     "batch": lambda chain: chain.batch(["How long?"]),
 }
 

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import gc
 import inspect
+import json
 import pickle
 import threading
 from collections import abc
@@ -46,6 +47,7 @@ from tests.hostile import Unbound as WithoutAttributes
 from tests.llama_index.cases import Fixed
 from tests.llama_index.cases import engine as engine_of
 from tests.llama_index.conftest import arrived, traced
+from tests.row_files import rows, table
 
 
 @pytest.fixture
@@ -139,17 +141,8 @@ def test_documents_of_any_form(by_hand: Recorded, form: str) -> None:
 @pytest.mark.parametrize("client", ["responses", "anthropic"])
 def test_a_loop_with_tools_by_hand(by_hand: Recorded, client: str) -> None:
     """What a tool returned is evidence and no question, and the call that asks for it is no request."""
-    call = {"type": "function_call", "call_id": "c1", "name": "order", "arguments": "{}"}
-    asks, result = (
-        SimpleNamespace(output_text="", output=[call]),
-        {**call, "type": "function_call_output", "output": "3 May"},
-    )
-    turn: list[Any] = [call, result]
-    if client == "anthropic":
-        block = {"type": "tool_use", "id": "c1", "name": "order", "input": {}}
-        asks = SimpleNamespace(content=[block])
-        result = {"type": "tool_result", "tool_use_id": "c1", "content": "3 May"}
-        turn = [{"role": "assistant", "content": [block]}, {"role": "user", "content": [result]}]
+    fields, turn = table(__file__, "loops")[client]
+    asks = SimpleNamespace(**fields)
     ask = ragtrace.generation(lambda messages: asks if len(messages) == 1 else "It shipped on 3 May.")
     question = [{"role": "user", "content": "Where is A1?"}]
     ask(question)
@@ -160,11 +153,7 @@ def test_a_loop_with_tools_by_hand(by_hand: Recorded, client: str) -> None:
 
 def test_results_of_other_forms_by_hand(by_hand: Recorded) -> None:
     """Gemini's parts, and a look-up that found nothing."""
-    ask = ragtrace.generation(lambda contents: "It weighs 9 kilos.")
-    call = {"function_call": {"name": "scale", "args": {"item": "pump"}}}
-    result = {"function_response": {"name": "scale", "response": {"weight": "9 kilos"}}}
-    parts = (("user", {"text": "How heavy?"}), ("model", call), ("user", result))
-    ask([{"role": role, "parts": [part]} for role, part in parts])
+    ragtrace.generation(lambda contents: "It weighs 9 kilos.")(rows(__file__, "gemini"))
     with ragtrace.request("Where is order 99?") as request:
         request.used("orders", None, {"order": "99"})
         request.answered("There is no order 99.")
@@ -249,9 +238,7 @@ def test_components_below_a_request(by_hand: Recorded) -> None:
     def ask(messages: list[dict[str, str]]) -> Any:
         return answer
 
-    message = SimpleNamespace(role="assistant", content="For 24 months.", tool_calls=None)
-    choices = [SimpleNamespace(index=0, message=message, finish_reason="stop")]
-    answer = SimpleNamespace(id="chatcmpl-1", model="gpt-4o-2024", choices=choices, usage=USAGE)
+    answer = json.loads(json.dumps(table(__file__, "reply")), object_hook=lambda fields: SimpleNamespace(**fields))
     with ragtrace.request("How long?") as request:
         assert Store().search("warranty", limit=1) == ["24 months."]
         assert ask([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}]) is answer

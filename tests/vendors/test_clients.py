@@ -13,6 +13,7 @@ from ragtrace.evaluate.causes import _CUT_OFF
 from ragtrace_langchain import RagtraceLangChainInstrumentor
 from ragtrace_llama_index import RagtraceLlamaIndexInstrumentor
 from tests.conftest import Recorded
+from tests.llama_index.conftest import traced
 from tests.row_files import table
 from tests.vendors.clients import CASES, PICTURE, PIXEL, Case, Client
 from tests.vendors.replies import Call, Reply, Usage
@@ -57,10 +58,8 @@ def ask(way: str, client: Client, loop: asyncio.AbstractEventLoop) -> str:
 
 @pytest.fixture
 def client(case: Case, recorded: Recorded, vendors: Vendors) -> Iterator[Client]:
-    instrumentor = INSTRUMENTORS[case.framework]()
-    instrumentor.instrument(tracer_provider=recorded.provider, capture_content=True, consumer=recorded.consumer)
-    yield case.make(vendors.url)
-    instrumentor.uninstrument()
+    with traced(recorded, INSTRUMENTORS[case.framework], capture_content=True):
+        yield case.make(vendors.url)
 
 
 def only(recorded: Recorded) -> ReadableSpan:
