@@ -45,6 +45,11 @@ class Fixed(BaseRetriever):
         return self.documents
 
 
+class Broken(BaseRetriever):
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        raise ConnectionError("down")
+
+
 class Waiting(FakeListChatModel):
     async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
         await asyncio.sleep(30)
@@ -292,10 +297,6 @@ def stream_breaks(config: Config) -> None:
 
 @case
 def retriever_fails(config: Config) -> None:
-    class Broken(Fixed):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            raise ConnectionError("down")
-
     with contextlib.suppress(ConnectionError):
         chain(Broken()).invoke(QUESTION, config)
 

@@ -29,7 +29,7 @@ from ragtrace.capture.seen_context import NOTHING
 from ragtrace_langchain import RagtraceCallbackHandler, graphs
 from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
-from tests.langchain.cases import Fixed, agent
+from tests.langchain.cases import Broken, Fixed, agent
 from tests.row_files import rows
 from tests.scenarios.scripted_chat import call, chat
 
@@ -266,12 +266,7 @@ def test_a_resumption_may_name_no_user(recorded: Recorded, thread: Any, users: t
 
 def test_a_resumption_has_what_was_done_before(recorded: Recorded, config: Any) -> None:
     """Under another name of the run, too: chunks, retrievals and tools' calls; and of a failed search that it was."""
-
-    class Down(Fixed):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            raise ConnectionError("down")
-
-    for number, search in enumerate((Fixed(documents=[Document("24 months")]), stock, Down())):
+    for number, search in enumerate((Fixed(documents=[Document("24 months")]), stock, Broken())):
         graph = searching_graph(search)
         config["configurable"] = {"thread_id": f"before-{number}"}
         graph.invoke({"question": "How long?"}, config | {"run_name": "ask"})

@@ -50,24 +50,18 @@ def make_chain(retriever: Any = None, model: Any = None) -> Runnable[Any, Any]:
     return cases.chain(retriever or Fixed(), model or FakeListChatModel(responses=["24 months."]))
 
 
-def roots(recorded: Recorded) -> int:
-    return len({span.context.trace_id for span in recorded.spans})
-
-
 async def test_abatch_gather_and_concurrent_ainvoke(recorded: Recorded, config: Any) -> None:
     chain, agent = make_chain(), graph()
     calls = [chain.ainvoke(f"q{i}", config) for i in range(10)]
     runs = [agent.ainvoke({"question": f"g{i}"}, config) for i in range(5)]
     await asyncio.gather(*calls, chain.abatch(["x", "y", "z"], config), *runs)
-    assert roots(recorded) == 18
     assert sorted(recorded.tree()) == [("invoke_workflow LangGraph", RAG[0][1])] * 5 + RAG * 13
     expected = [f"g{i}" for i in range(5)] + [f"q{i}" for i in range(10)] + ["x", "y", "z"]
     assert sorted(t.query for t in recorded.traces) == expected
 
 
 def test_under_an_ambient_span(recorded: Recorded, config: Any) -> None:
-    tracer = recorded.provider.get_tracer("web")
-    with tracer.start_as_current_span("GET /ask"):
+    with recorded.provider.get_tracer("web").start_as_current_span("GET /ask"):
         make_chain().batch(["a", "b"], config)
     assert (recorded.tree(), len(recorded.traces)) == ([("GET /ask", RAG * 2)], 2)
 
@@ -96,8 +90,7 @@ def test_the_root_of_a_stream(recorded: Recorded) -> None:
     next(abandoned)
     abandoned.close()
     first, second = (dict(span.attributes or {}) for span in recorded.named("invoke_workflow"))
-    assert first[semconv.TIME_TO_FIRST_CHUNK] > 0
-    assert second[semconv.TIME_TO_FIRST_CHUNK] > 0
+    assert min(first[semconv.TIME_TO_FIRST_CHUNK], second[semconv.TIME_TO_FIRST_CHUNK]) > 0
     assert second[semconv.OI_OUTPUT]
     assert "24 months.".startswith(second[semconv.OI_OUTPUT])
 
@@ -110,10 +103,8 @@ def test_stream_abandoned(recorded: Recorded, config: Any, read: int) -> None:
     gc.collect()
     assert recorded.tree() == RAG
     (trace,) = recorded.traces
-    assert trace.answer == "".join(pieces)
-    assert trace.facts.cancelled is True
-    assert trace.facts.finish_reason is None
-    assert trace.error is None
+    assert (trace.answer, trace.error) == ("".join(pieces), None)
+    assert (trace.facts.cancelled, trace.facts.finish_reason) == (True, None)
     assert not any(semconv.ERROR_TYPE in (span.attributes or {}) for span in recorded.spans)
 
 
@@ -165,30 +156,25 @@ def test_an_odd_tag_costs_nothing_else(recorded: Recorded, config: Any, handler:
     assert handler.recorder.failures == 0
 
 
-@tool
-def look_up(what: str) -> str:
-    """Look something up."""
-    return f"found {what}"
-
-
 def test_tool_calls_are_told_to_evaluators(recorded: Recorded, config: Any) -> None:
     @tool
-    def broken(what: str) -> str:
-        """Never works."""
-        raise TimeoutError
+    def look_up(what: str) -> str:
+        """Look something up."""
+        if what == "nothing":
+            raise TimeoutError
+        return f"found {what}"
 
     def run(question: str, config: Any) -> str:
         for what in ("pump", "cover"):
             look_up.invoke({"what": what}, config)
         with pytest.raises(TimeoutError):
-            broken.invoke({"what": "pump"}, config)
+            look_up.invoke({"what": "nothing"}, config)
         return "done"
 
     RunnableLambda(run).with_config(run_name="agent").invoke("which pump?", config)
-    assert list(recorded.traces[0].facts.steps) == [
-        {"tool": "look_up", "args": '{"what": "pump"}', "result": "found pump"},
-        {"tool": "look_up", "args": '{"what": "cover"}', "result": "found cover"},
-        {"tool": "broken", "args": '{"what": "pump"}', "result": "error: TimeoutError"},
+    assert [(step["tool"], step["args"], step["result"]) for step in recorded.traces[0].facts.steps] == [
+        ("look_up", f'{{"what": "{what}"}}', result)
+        for what, result in (("pump", "found pump"), ("cover", "found cover"), ("nothing", "error: TimeoutError"))
     ]
 
 
@@ -228,7 +214,6 @@ def test_instrumented(traced_langchain: Recorded) -> None:
     chain.batch(["b", "c"])
     asyncio.run(chain.ainvoke("d"))
     assert traced_langchain.tree() == RAG * 4
-    assert roots(traced_langchain) == 4
 
 
 def test_uninstrumented(recorded: Recorded) -> None:
@@ -248,10 +233,8 @@ def test_another_tracer(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setitem(sys.modules, "openinference.instrumentation.langchain", module)
     instrumentor = RagtraceLangChainInstrumentor()
     instrumentor.instrument(tracer_provider=recorded.provider)
-    try:
-        make_chain().invoke("q")
-    finally:
-        instrumentor.uninstrument()
+    make_chain().invoke("q")
+    instrumentor.uninstrument()
     assert recorded.spans == []
     assert "openinference.instrumentation.langchain" in caplog.text
 
@@ -330,12 +313,8 @@ def test_an_error_of_ours_at_the_end_ends_the_run(
 
 
 def test_a_failing_retriever(recorded: Recorded, config: Any) -> None:
-    class Broken(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            raise ConnectionError("down")
-
     with pytest.raises(ConnectionError, match="down"):
-        make_chain(Broken()).invoke("q", config)
+        make_chain(cases.Broken()).invoke("q", config)
     assert recorded.named("retrieval")[0].attributes[semconv.ERROR_TYPE] == "ConnectionError"
     listed: Any = recorded.traces[0].facts.spans
     assert {span["operation"]: span.get("error") for span in listed}["retrieval"] == "ConnectionError"
@@ -412,28 +391,21 @@ def test_a_model_alone_is_its_own_stage(recorded: Recorded, config: Any) -> None
 def test_a_clock_that_is_set_back(recorded: Recorded, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hours = iter(range(1_000_000, 0, -1))
     monkeypatch.setattr("ragtrace.capture.recorder.time.time_ns", lambda: next(hours) * 3_600_000_000_000)
-    for _ in make_chain().stream("q", config):
-        pass
+    list(make_chain().stream("q", config))
     (trace,) = recorded.traces
-    stages = trace.facts.stages
-    assert isinstance(stages, dict)
-    assert trace.duration == 0
-    assert set(stages.values()) == {0.0}
-    assert trace.facts.time_to_first_chunk == 0
+    assert set(trace.facts.stages.values()) == {0.0}
+    assert (trace.duration, trace.facts.time_to_first_chunk) == (0, 0)
     assert all((span.end_time or 0) >= (span.start_time or 0) for span in recorded.spans)
 
 
 def test_metadata_is_no_fact(handler: RagtraceCallbackHandler, recorded: Recorded) -> None:
     chain = make_chain()
-    metadata = {
-        "finish_reason": "length", "stages": {"retrieval": 99.0}, "unrecorded": True, "cancelled": True, "usage": 1,
-        "spans": "x", "steps": [{"tool": "t"}], "model": "mine", "plan": "paid",
-    }  # fmt: skip
+    metadata = table(__file__, "metadata_is_no_fact")
     chain.invoke("How long?", config={"callbacks": [handler], "metadata": metadata})
     (trace,) = recorded.traces
-    assert trace.facts.finish_reason != "length"
     assert trace.facts.stages.get("retrieval", 0.0) < 99.0
     assert (trace.facts.unrecorded, trace.facts.cancelled, trace.facts.steps) == (False, False, ())
+    assert trace.facts.finish_reason != "length"
     assert trace.facts.model != "mine"
     assert trace.attributes["plan"] == "paid"
     assert cause(trace, [Score("groundedness", 0.1, "fail", cause="unsupported")]) != "truncated"

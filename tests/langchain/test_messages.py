@@ -141,12 +141,10 @@ def test_spoken_answer(recorded: Recorded) -> None:
 def test_calls_of_the_provider_and_doubled_calls(recorded: Recorded) -> None:
     """Anthropic's content lists its calls again, which are written once; its own searches are the provider's calls."""
     calls = [{"id": "t_1", "name": "look", "args": {"at": "pump"}}]
-    reply = AIMessage(table(__file__, "calls_of_the_provider"), tool_calls=calls)
-    told = attributes_of(recorded, [reply])
+    told = attributes_of(recorded, [AIMessage(table(__file__, "calls_of_the_provider"), tool_calls=calls)])
     parts = json.loads(told["gen_ai.output.messages"])[0]["parts"]
-    assert [part["type"] for part in parts] == [
-        "server_tool_call", "server_tool_call_response", "text", "tool_call",
-    ]  # fmt: skip
+    types = [part["type"] for part in parts]
+    assert types == ["server_tool_call", "server_tool_call_response", "text", "tool_call"]
     assert parts[0]["server_tool_call"]["arguments"] == {"query": "pumps"}
     assert parts[3] == {"type": "tool_call", "id": "t_1", "name": "look", "arguments": {"at": "pump"}}
 
@@ -157,9 +155,8 @@ def test_all_choices(recorded: Recorded) -> None:
         AIMessage("Tw", response_metadata={"finish_reason": "length"}),
     ]
     told = attributes_of(recorded, replies)
-    assert [(m["parts"][0]["content"], m["finish_reason"]) for m in json.loads(told["gen_ai.output.messages"])] == [
-        ("One.", "stop"), ("Tw", "length"),
-    ]  # fmt: skip
+    messages = json.loads(told["gen_ai.output.messages"])
+    assert [(m["parts"][0]["content"], m["finish_reason"]) for m in messages] == [("One.", "stop"), ("Tw", "length")]
     assert (told["gen_ai.response.finish_reasons"], told["llm.finish_reason"]) == (("stop", "length"), "stop")
     assert told["llm.output_messages.1.message.content"] == "Tw"
 
@@ -184,9 +181,8 @@ def test_what_cannot_leave_whole(recorded: Recorded) -> None:
     told = attributes_of(recorded, [AIMessage("", tool_calls=[call])], [HumanMessage(["Ada", image])], capture=policy)
     assert PIXEL not in str(told)
     assert "Ada" not in str(told)
-    assert json.loads(told["gen_ai.output.messages"])[0]["parts"][0]["arguments"] == {
-        "for": "[name]", "deep": [{"by": "[name]"}],
-    }  # fmt: skip
+    arguments = json.loads(told["gen_ai.output.messages"])[0]["parts"][0]["arguments"]
+    assert arguments == {"for": "[name]", "deep": [{"by": "[name]"}]}
 
 
 def test_without_content(recorded: Recorded) -> None:
@@ -203,7 +199,10 @@ def test_odd_contents(recorded: Recorded, content: Any) -> None:
     assert told["openinference.span.kind"] == "LLM"
 
 
-LOOK = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
+LOOK: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}},
+}
 
 
 def test_settings_tools_and_template(recorded: Recorded) -> None:
@@ -220,9 +219,7 @@ def test_settings_tools_and_template(recorded: Recorded) -> None:
     assert told["gen_ai.request.stop_sequences"] == ("END",)
     assert json.loads(told["llm.invocation_parameters"]) == {"temperature": 0.2, "stop": ["END"], "n": 2}
     assert (told["server.address"], told["server.port"]) == ("localhost", 8080)
-    assert json.loads(told["gen_ai.tool.definitions"]) == [
-        {"type": "function", "name": "look", "description": "Looks.", "parameters": {"type": "object"}}
-    ]
+    assert json.loads(told["gen_ai.tool.definitions"]) == [{"type": "function", **LOOK["function"]}]
     assert json.loads(told["llm.tools.0.tool.json_schema"]) == LOOK
     assert told["llm.prompt_template.template"] == "Be {tone}.\n{question}"
     assert json.loads(told["llm.prompt_template.variables"]) == {"tone": "brief", "question": "How long?"}
