@@ -1,1 +1,0 @@
-"""Real applications, each a process of its own: FastAPI, Django and Celery."""

@@ -87,8 +87,7 @@ def judge(row: Row, framework: str, library: str) -> list[str]:
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read()
     os.waitpid(child, 0)
-    found = json.loads(said) if said else ["does not end"]
-    return list(found)
+    return list(json.loads(said) if said else ["does not end"])
 
 
 def run_all(framework: str, library: str) -> None:
@@ -121,8 +120,7 @@ def ask(peers: Path, framework: str, library: str) -> dict[str, Any] | None:
     if not lines:
         print(f"{framework}/{library} does not run:\n{done.stderr[-2000:]}", file=sys.stderr)
         return None
-    answer: dict[str, Any] = json.loads(lines[-1])
-    return answer
+    return dict(json.loads(lines[-1]))
 
 
 def _short(fault: str) -> str:
@@ -152,10 +150,8 @@ def page(peers: Path) -> str:
             seen |= answer["versions"] if answer else {}
         lines += [f"## {title}", "", ", ".join(f"{name} {number}" for name, number in seen.items()) + ".", ""]
         lines += [f"| case | {' | '.join(answers)} |", "|---" * (len(answers) + 1) + "|"]
-        totals = []
-        for answer in answers.values():
-            good = sum(not found for found in answer["results"].values()) if answer else 0
-            totals.append(f"{good} of {len(answer['results'])}" if answer else "does not run")
+        results = [answer and answer["results"].values() for answer in answers.values()]
+        totals = [f"{sum(not each for each in some)} of {len(some)}" if some else "does not run" for some in results]
         cases: dict[str, list[str]] = {}
         for row in rows(framework):
             cells = [cell(answer["results"].get(row.title) if answer else None) for answer in answers.values()]

@@ -31,7 +31,7 @@ from ragtrace_langchain.question_answer import answer_of, query_of
 from tests.conftest import Recorded
 from tests.langchain.cases import Broken, Fixed, agent
 from tests.row_files import rows
-from tests.scenarios.scripted_chat import call, chat
+from tests.scenarios.scripted_chat import call, chat, graph
 
 
 class Ask(BaseModel):
@@ -138,6 +138,7 @@ def test_the_last_text_of_a_model_in_a_graphs_state(recorded: Recorded, config: 
 
 class Draft(TypedDict, total=False):
     question: str
+    found: list[Document]
     answer: str
 
 
@@ -250,8 +251,8 @@ def test_two_tenants_have_two_threads_of_one_name(recorded: Recorded, thread: An
     """Two tenants' graphs of one name call their threads alike: neither gets the other's question."""
     shared, names = InMemorySaver(), ("Ada", "Bob")
     first, second = (searching_graph(Fixed(documents=[Document(name)]), kind() if kind else shared) for name in names)
-    for graph, name in ((first, "Ada"), (second, "Bob")):
-        graph.invoke({"question": name}, thread | {"metadata": dict.fromkeys(more, name)})
+    for each, name in ((first, "Ada"), (second, "Bob")):
+        each.invoke({"question": name}, thread | {"metadata": dict.fromkeys(more, name)})
     first.invoke(Command(resume="yes"), thread | {"metadata": dict.fromkeys(more, "Ada")})
     assert (recorded.traces[-1].query, [d.content for d in recorded.traces[-1].documents]) == ("Ada", ["Ada"])
 
@@ -465,18 +466,13 @@ def test_an_empty_result_is_a_sentence(recorded: Recorded, config: Any, result: 
 def test_documents_of_an_earlier_turn_in_the_state_are_no_evidence(recorded: Recorded, thread: Any) -> None:
     """A checkpoint keeps them; the model of this turn has not seen them."""
 
-    class State(TypedDict, total=False):
-        question: str
-        found: list[Document]
-        answer: str
-
-    def ask(state: State) -> State:
+    def ask(state: Draft) -> Draft:
         found = Fixed(documents=[Document(CHUNK, id="d0")]).invoke("pump") if "pump" in state["question"] else []
         prompt = "\n".join([state["question"], *(each.page_content for each in found)])
         answer = FakeListChatModel(responses=["Yes."]).invoke(prompt).text
         return {"answer": answer, "found": found} if found else {"answer": answer}
 
-    graph = StateGraph(State).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+    graph = StateGraph(Draft).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
     for question in ("Is the pump covered?", "And what of the valve?"):
         graph.invoke({"question": question}, thread)
     assert [[d.content for d in t.documents] for t in recorded.traces] == [[CHUNK], []]
@@ -571,8 +567,7 @@ async def test_an_agent_that_a_node_calls(recorded: Recorded, config: Any) -> No
         await RunnableLambda(lambda given: given["messages"]).with_config(run_name="chain").ainvoke(state)
         return {"messages": (await expert().ainvoke(state))["messages"]}
 
-    consulting = StateGraph(MessagesState).add_node("consult", consult).add_edge(START, "consult").compile()
-    await consulting.ainvoke({"messages": [("user", "How long?")]}, config)
+    await graph(consult).ainvoke({"messages": [("user", "How long?")]}, config)
     assert recorded.tree() == [("invoke_workflow LangGraph", [("invoke_agent expert", INSIDE)])]
 
 

@@ -28,13 +28,10 @@ def test_splitting_is_no_request(instrumented: Recorded) -> None:
 
 
 def test_ingestion_with_a_model_is_no_request(instrumented: Recorded) -> None:
-    extractor = SummaryExtractor(llm=Speaker(), show_progress=False)
-    IngestionPipeline(transformations=[SentenceSplitter(), extractor, MockEmbedding(8)]).run(
-        documents=[Document(text=TEXT)]
-    )
-    assert instrumented.tree() == [
-        ("ingestion IngestionPipeline", [("text_completion speaker-1", []), ("embeddings MockEmbedding", [])])
-    ]
+    steps: list[Any] = [SentenceSplitter(), SummaryExtractor(llm=Speaker(), show_progress=False), MockEmbedding(8)]
+    IngestionPipeline(transformations=steps).run(documents=[Document(text=TEXT)])
+    below = [("text_completion speaker-1", []), ("embeddings MockEmbedding", [])]
+    assert instrumented.tree() == [("ingestion IngestionPipeline", below)]
     assert not instrumented.traces
 
 

@@ -69,12 +69,8 @@ def test_blocks(instrumented: Recorded, case: str) -> None:
 
 def test_all_choices(instrumented: Recorded) -> None:
     """All choices of a reply are output messages, although LlamaIndex's response has only the first one."""
-    choices = [
-        {"message": {"role": "assistant", "content": "One."}, "finish_reason": "stop"},
-        {"message": {"role": "assistant", "content": "Tw"}, "finish_reason": "length"},
-    ]
-    reply = ChatMessage(role="assistant", content="One.")
-    told = attributes_of(instrumented, reply, [ChatMessage(content="Hi")], {"choices": choices})
+    raw, reply = {"choices": table(__file__, "choices")}, ChatMessage(role="assistant", content="One.")
+    told = attributes_of(instrumented, reply, [ChatMessage(content="Hi")], raw)
     messages = [(m["parts"][0]["content"], m["finish_reason"]) for m in json.loads(told["gen_ai.output.messages"])]
     assert messages == [("One.", "stop"), ("Tw", "length")]
     assert told["gen_ai.response.finish_reasons"] == ("stop", "length")

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+
 from ragtrace import semconv
 from tests.conftest import Recorded
 
@@ -11,6 +13,12 @@ _SHORT = {
     semconv.OP_AGENT: "agent", semconv.OP_WORKFLOW: "workflow", semconv.OP_TOOL: "tool",
     semconv.OP_RETRIEVAL: "retrieval", semconv.OP_RERANK: "rerank", semconv.OP_TEXT: "completion",
 }  # fmt: skip
+
+
+class Joke(BaseModel):
+    """A joke."""
+
+    setup: str
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,9 @@ def call(name: str, text: str = "", identity: str = "c1", **arguments: Any) -> A
     return AIMessage(text, tool_calls=[{"name": name, "args": arguments, "id": identity}])
 
 
-def graph(node: Callable[[Any], Any]) -> Any:
+def graph(node: Callable[[Any], Any], **options: Any) -> Any:
     """A graph of messages with one node."""
-    return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
+    return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile(**options)
 
 
 class Shelf(BaseRetriever):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Annotated, Any, TypedDict
 
-import pydantic
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
@@ -26,19 +25,13 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
 
 from tests.conftest import Recorded
-from tests.scenarios.expectations import Scenario, check
+from tests.scenarios.expectations import Joke, Scenario, check
 from tests.scenarios.scripted_chat import Shelf, call, chat, fail, graph, search, stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::RuntimeWarning")
 PROMPT = ChatPromptTemplate.from_template("{q}")
 DOWN = ConnectionError("down")
 ONCE: tuple[tuple[str, str], ...] = (("q?", "yes"),)
-
-
-class Joke(pydantic.BaseModel):
-    """A joke."""
-
-    setup: str
 
 
 class Subjects(TypedDict):

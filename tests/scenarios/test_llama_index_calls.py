@@ -14,7 +14,6 @@ from llama_index.core.postprocessor import LLMRerank
 from llama_index.core.program import FunctionCallingProgram
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.tools import FunctionTool
-from pydantic import BaseModel
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
@@ -22,7 +21,7 @@ from ragtrace import semconv
 from tests.conftest import Recorded
 from tests.llama_index.cases import run
 from tests.llama_index.conftest import traced
-from tests.scenarios.expectations import Scenario, check
+from tests.scenarios.expectations import Joke, Scenario, check
 from tests.scenarios.function_model import NODES, ScriptedModel, calls, engine, index, model, user
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -31,12 +30,6 @@ OBJECT: tuple[tuple[str, str], ...] = (("Say it", '{"setup": "s"}'),)
 ONCE: tuple[tuple[str, str], ...] = (("q?", "yes"),)
 BOTH = ("d1", "d2")
 DOWN = ConnectionError("down")
-
-
-class Joke(BaseModel):
-    """A joke."""
-
-    setup: str
 
 
 def joking() -> ScriptedModel:

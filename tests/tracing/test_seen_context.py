@@ -7,7 +7,6 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
 import ragtrace
@@ -17,6 +16,7 @@ from ragtrace.records import Score, Trace
 from ragtrace_langchain import RagtraceCallbackHandler
 from tests.conftest import Recorded
 from tests.row_files import rows
+from tests.scenarios.scripted_chat import graph
 
 RULE = "The warranty of the pump is 24 months from delivery. It covers parts and labour."
 
@@ -78,9 +78,6 @@ def test_prompt_as_context(recorded: Recorded, messages: list[Any], answer: str,
 
 
 def test_an_inner_graph_that_waits_does_not_make_its_caller_wait(recorded: Recorded) -> None:
-    def graph(node: Any, **more: Any) -> Any:
-        return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile(**more)
-
     inner = graph(lambda state: {"messages": [interrupt("Sure?")]}, checkpointer=InMemorySaver())
 
     def asks(_: Any) -> Any:

@@ -19,13 +19,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens. `input` includes what was read from and written to the cache, `output` includes the reasoning."""
+    """Tokens. `input` includes what was read from and written to the cache, `output` all that the model wrote."""
 
     input: int = 18
     output: int = 7
     cache_read: int = 0
     cache_write: int = 0
-    reasoning: int = 0
     audio_input: int = 0
     audio_output: int = 0
 
@@ -54,7 +53,7 @@ class Reply:
 
 def _openai_usage(usage: Usage) -> Json:
     predicted = {"accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}
-    said = {"reasoning_tokens": usage.reasoning, "audio_tokens": usage.audio_output, **predicted}
+    said = {"reasoning_tokens": 0, "audio_tokens": usage.audio_output, **predicted}
     return {
         "prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.input + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cache_read, "audio_tokens": usage.audio_input},
@@ -114,7 +113,7 @@ def openai_response(reply: Reply) -> Json:
         "parallel_tool_calls": True, "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,
         "usage": {
             "input_tokens": usage.input, "input_tokens_details": {"cached_tokens": usage.cache_read},
-            "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+            "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": usage.input + usage.output,
         },
     }  # fmt: skip
