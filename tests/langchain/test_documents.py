@@ -216,14 +216,14 @@ def test_a_search_that_fails_and_one_outside_of_everything(
     assert traced_langchain.traces == []
 
 
+def first_chunks(self: Any, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+    return CHUNKS[:k]
+
+
 def test_a_new_kind_of_vector_store(traced_langchain: Recorded) -> None:
     """A class that is defined after instrumentation is traced as well; its documents are unchanged."""
-
-    class Mine(InMemoryVectorStore):
-        def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-            return CHUNKS[:k]
-
-    assert Mine(DeterministicFakeEmbedding(size=8)).similarity_search(query="q", k=2) == CHUNKS[:2]
+    mine: Any = type("Mine", (InMemoryVectorStore,), {"similarity_search": first_chunks})
+    assert mine(DeterministicFakeEmbedding(size=8)).similarity_search(query="q", k=2) == CHUNKS[:2]
     assert [name for name, _ in traced_langchain.tree()] == ["retrieval Mine"]
 
 
@@ -236,11 +236,8 @@ def test_a_class_that_refuses_to_change(traced_langchain: Recorded, caplog: pyte
                 raise TypeError("frozen")
             super().__setattr__(name, value)
 
-    class Mine(InMemoryVectorStore, metaclass=Frozen):
-        def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-            return CHUNKS[:k]
-
-    assert Mine(DeterministicFakeEmbedding(size=8)).similarity_search("q", k=1) == CHUNKS[:1]
+    mine: Any = Frozen("Mine", (InMemoryVectorStore,), {"similarity_search": first_chunks})
+    assert mine(DeterministicFakeEmbedding(size=8)).similarity_search("q", k=1) == CHUNKS[:1]
     assert "Mine" in caplog.text
     assert traced_langchain.spans == []
 

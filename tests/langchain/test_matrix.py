@@ -9,14 +9,10 @@ from tests.conftest import Recorded
 from tests.langchain.cases import ANSWER, CASES, Case
 from tests.langchain.matrix import PAGE, rows
 
-CLASSIC = ("ensemble", "multi_query", "parent_document", "compression")
-
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_case(recorded: Recorded, config: Any, case: Case) -> None:
     """Every way of calling gives one tree per request, with its question, its answer and what its model saw."""
-    if case.name in CLASSIC:
-        pytest.importorskip("langchain_classic", reason="langchain-classic is not installed")
     case.run(config)
     assert len(recorded.traces) == case.traces
     assert len({span.context.trace_id for span in recorded.spans}) == case.traces

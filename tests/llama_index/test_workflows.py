@@ -96,16 +96,12 @@ def test_agent_with_a_structured_answer(instrumented: Recorded) -> None:
     assert instrumented.traces[0].answer == '{"item": "pump", "months": 24}'
 
 
-def two_agents() -> AgentWorkflow:
+def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
     first: dict[str, Any] = {"name": "researcher", "description": "Looks", "can_handoff_to": ["writer"]}
     hand_over = calls("handoff", to_agent="writer", reason="the answer is known")
     researcher = FunctionAgent(**first, tools=[cases.TODAY], llm=model(hand_over))
     writer = FunctionAgent(name="writer", description="Writes", tools=[cases.TODAY], llm=model(calls("today"), ANSWER))
-    return AgentWorkflow(agents=[researcher, writer], root_agent="researcher")
-
-
-def test_agents_of_an_agent_workflow(instrumented: Recorded) -> None:
-    run(two_agents, user_msg=QUESTION)
+    run(lambda: AgentWorkflow(agents=[researcher, writer], root_agent="researcher"), user_msg=QUESTION)
     chat = ("chat scripted-1", [])
     turns = [
         ("invoke_agent researcher", [chat, ("execute_tool handoff", [])]),

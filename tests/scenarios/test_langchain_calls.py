@@ -25,6 +25,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
 
 from tests.conftest import Recorded
+from tests.langchain.cases import read
 from tests.scenarios.expectations import Joke, Scenario, check
 from tests.scenarios.scripted_chat import Shelf, call, chat, fail, graph, search, stream
 
@@ -60,10 +61,6 @@ def executor(create: Callable[..., Any], *replies: Any, **options: Any) -> Agent
     react = PromptTemplate.from_template("{tools} {tool_names} {input} {agent_scratchpad}")
     prompt = react if create is create_react_agent else classic
     return AgentExecutor(agent=create(chat(*replies), [search], prompt), tools=[search], **options)
-
-
-async def read(chunks: Any) -> list[Any]:
-    return [chunk async for chunk in chunks]
 
 
 def in_threads(question: str) -> str:

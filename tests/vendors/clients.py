@@ -93,10 +93,7 @@ class LangChainClient:
         from langchain_core.tools import tool
 
         model = self.model.bind_tools([tool(search)])
-        if is_streamed:
-            list(model.stream(question))
-        else:
-            model.invoke(question)
+        list(model.stream(question)) if is_streamed else model.invoke(question)
 
     def after_tool(self, question: str) -> None:
         from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -132,11 +129,8 @@ class LlamaIndexClient:
     def call_tool(self, question: str, is_streamed: bool) -> None:
         from llama_index.core.tools import FunctionTool
 
-        tools = [FunctionTool.from_defaults(search)]
-        if is_streamed:
-            list(self.model.stream_chat_with_tools(tools, question))
-        else:
-            self.model.chat_with_tools(tools, question)
+        model, tools = self.model, [FunctionTool.from_defaults(search)]
+        list(model.stream_chat_with_tools(tools, question)) if is_streamed else model.chat_with_tools(tools, question)
 
     def after_tool(self, question: str) -> None:
         from llama_index.core.base.llms.types import ToolCallBlock
