@@ -340,14 +340,14 @@ def test_a_stream_that_is_left_at_the_question(recorded: Recorded, thread: Any, 
 
 def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, thread: Any) -> None:
     """And what another call of the same tool returns that retrieved nothing; in the next turn the first one's, too."""
-    covered = "is covered for 24 months."
+    cover = "is covered for 24 months."
 
     @tool
     def product(what: str) -> str:
         """Finds a product, or its stock."""
         if what == "stock":
             return "13 pieces are in Hamburg, and 4 in Kiel."
-        chunk = Fixed(documents=[Document(f"The {what} {covered}")]).invoke(what)[0]
+        chunk = Fixed(documents=[Document(f"The {what} {cover}")]).invoke(what)[0]
         return f"{chunk.page_content}\nIt costs 240 euros in the shop."
 
     both = [{"name": "product", "args": {"what": what}, "id": f"c-{what}"} for what in ("pump", "stock")]
@@ -357,8 +357,8 @@ def test_what_a_tool_adds_to_its_chunks_is_context(recorded: Recorded, thread: A
         shop.invoke({"messages": [("user", question)]}, thread)
     first, second = ({d.content for d in trace.documents} for trace in recorded.traces)
     price, stock = "It costs 240 euros in the shop.", "what: stock.\n13 pieces are in Hamburg, and 4 in Kiel."
-    assert first == {f"The pump {covered}", price, stock}
-    assert second == {f"The valve {covered}", price, stock, f"The pump {covered}\n{price}"}
+    assert first == {f"The pump {cover}", price, stock}
+    assert second == {f"The valve {cover}", price, stock, f"The pump {cover}\n{price}"}
 
 
 def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, thread: Any) -> None:

@@ -93,10 +93,8 @@ def test_scores_are_on_the_other_librarys_root() -> None:
 def test_a_span_around_a_workflow_has_its_texts(application: Application) -> None:
     """OpenLLMetry records a graph twice: the outer span, the request's root, has neither question nor answer."""
     attributes = table(__file__, "recorded twice")
-    root = application.start("invoke_agent LangGraph", TRACELOOP, attributes=attributes["named"])
-    inner = application.start(
-        "LangGraph.workflow", TRACELOOP, root, attributes=attributes["named"] | attributes["texts"]
-    )
+    root = application.start("invoke_agent LangGraph", TRACELOOP, attributes=attributes["root"])
+    inner = application.start("LangGraph.workflow", TRACELOOP, root, attributes=attributes["inner"])
     application.span("chat", TRACELOOP, attributes["call"], inner)
     inner.end()
     root.end()
@@ -254,8 +252,9 @@ def test_a_framework_traced_twice_is_read_once(application: Application) -> None
     """Where OpenInference and OpenLLMetry both trace LangChain, only OpenInference's request counts."""
     for _ in range(3):
         root = application.start("rag", OI, attributes=CHAIN)
-        attributes = {"traceloop.span.kind": "workflow", "traceloop.entity.input": '{"inputs": "?"}'}
-        application.span("rag.workflow", TRACELOOP, attributes)
+        other = application.start("rag.workflow", TRACELOOP)
+        other.set_attributes({"traceloop.span.kind": "workflow", "traceloop.entity.input": '{"inputs": "?"}'})
+        other.end()
         root.end()
     assert [trace.facts.name for trace in application.traces] == ["rag"] * 3
 
