@@ -1,13 +1,10 @@
 """`ragtrace rescore --ray`: the same scores on a cluster of Ray. `make scale` runs these tests."""
 
-import json
 import os
-import random
 import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +12,11 @@ import pytest
 
 from tests.chatlogs.evaluations import fill
 from tests.ports import free_port
-from tests.rescore.test_rescore_store import _rows
+from tests.rescore.test_rescore_store import BRIEF, FRAGILE, _rows, kill_and_go_on
 from tests.waiting import until
 
 GOLDEN = Path(__file__).parent / "golden"
-BRIEF, SLOW, FRAGILE, DEADLY = (f"tests.rescore.checks:{name}" for name in ("brief", "slow", "fragile", "deadly"))
+DEADLY = "tests.rescore.checks:deadly"
 _RAY = Path(sys.executable).with_name("ray")
 pytestmark = pytest.mark.timeout(600)
 _TOKEN = secrets.token_hex(32)
@@ -84,56 +81,9 @@ def test_a_file_has_the_scores_of_local_processes(cluster: str, tmp_path: Path) 
     assert _rows(str(tmp_path / "ray.db")) == _rows(str(tmp_path / "local.db"))
 
 
-def _descendants(pid: int) -> set[int]:
-    try:
-        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
-    except FileNotFoundError:
-        return set()
-    return children.union(*(_descendants(child) for child in children))
-
-
-def _is_working(pid: int) -> bool:
-    """Whether a process lives that may evaluate: Ray's own agents end within two minutes."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return bool(command) and b"Agent" not in command
-
-
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
-    """The store is that of a run that was not killed, each kill repeats less than 2 %, and no worker lives on."""
-    count, kills = 1_000, 2
-    calls = tmp_path / "calls.txt"
-    calls.touch()
-    for name in ("once.db", "killed.db"):
-        fill(str(tmp_path / name), count)
-    _rescore(tmp_path, "--store", "once.db", "--evaluators", SLOW, "--jobs", "1", RESCORE_CALLS=str(calls))
-    calls.write_text("")
-    chance = random.Random()
-    processes: set[int] = set()
-    command = [sys.executable, "-m", "ragtrace", "rescore", "--store", "killed.db", "--evaluators", SLOW]
-    command += ["--ray", "--jobs", "2"]
-
-    def start() -> subprocess.Popen[bytes]:
-        own, quiet = _environment(RESCORE_CALLS=str(calls)), subprocess.DEVNULL
-        return subprocess.Popen(command, cwd=tmp_path, env=own, stdout=quiet, stderr=quiet)
-
-    for i in range(kills):
-        process = start()
-        enough = int((i + 0.1 + 0.8 * chance.random()) * count / kills)
-        while len(set(calls.read_text().split())) < enough and process.poll() is None:
-            time.sleep(0.02)
-        processes |= _descendants(process.pid)
-        process.kill()
-        assert process.wait(60) == -signal.SIGKILL
-    until(lambda: not [pid for pid in processes if _is_working(pid)])
-    assert start().wait(250) == 0
-    assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))
-    assert len(_rows(str(tmp_path / "killed.db"))) == count
-    samples = (kills + 1) * 2 * 8  # each run evaluates up to 8 logs twice for its estimate
-    repeated = len(calls.read_text().split()) - count - samples
-    assert repeated <= kills * 0.02 * count, json.dumps(repeated)
+    """As one in local processes does."""
+    kill_and_go_on(tmp_path, 1_000, _environment(), "--ray")
 
 
 def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import base64
-import json
 import os
 import random
 import re
@@ -235,37 +234,58 @@ def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.Capture
     assert rescore(store_url, BRIEF, "--app", "nix") == 2
 
 
-@pytest.mark.process
-def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+def _descendants(pid: int) -> set[int]:
+    try:
+        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except FileNotFoundError:
+        return set()
+    return children.union(*(_descendants(child) for child in children))
+
+
+def _is_working(pid: int) -> bool:
+    """Whether a process lives that may evaluate: Ray's own agents end within two minutes."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(command) and b"Agent" not in command
+
+
+def kill_and_go_on(folder: Path, count: int, environment: dict[str, str], *more: str) -> None:
     """The store is that of a run that was not killed, each kill repeats less than 2 %, and no process lives on."""
-    count, kills = 400, 2
-    calls = tmp_path / "calls.txt"
+    kills = 2
+    calls = folder / "calls.txt"
     calls.touch()
     for name in ("once.db", "killed.db"):
-        fill(str(tmp_path / name), count)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RESCORE_CALLS": str(calls)}
+        fill(str(folder / name), count)
+    own, quiet = {**environment, "RESCORE_CALLS": str(calls)}, subprocess.DEVNULL
 
-    def start(name: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "ragtrace", "rescore", "--store", name, "--evaluators", SLOW, "--jobs", "2"]
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    def start(name: str, *more: str) -> subprocess.Popen[bytes]:
+        command = ragtrace("rescore", "--store", name, "--evaluators", SLOW, "--jobs", "2", *more)
+        return subprocess.Popen(command, cwd=folder, env=own, stdout=quiet, stderr=quiet)
 
     assert start("once.db").wait(100) == 0
     calls.write_text("")
     chance = random.Random(7)
-    children: list[str] = []
+    processes: set[int] = set()
     for i in range(kills):
-        process = start("killed.db")
+        process = start("killed.db", *more)
         enough = (i + 1) * count // (kills + 1)
         while len(set(calls.read_text().split())) < enough and process.poll() is None:
             time.sleep(0.02)
         time.sleep(chance.random() * 0.1)
-        children += Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        process.send_signal(signal.SIGKILL)
+        processes |= _descendants(process.pid)
+        process.kill()
         assert process.wait(60) == -signal.SIGKILL
-    assert start("killed.db").wait(100) == 0
-    assert _rows(str(tmp_path / "killed.db")) == _rows(str(tmp_path / "once.db"))
-    assert len(_rows(str(tmp_path / "killed.db"))) == count
-    samples = (kills + 1) * (2 * count // 50)
-    repeated = len(calls.read_text().split()) - count - samples
-    until(lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()])
-    assert repeated <= kills * 0.02 * count, json.dumps(repeated)
+    until(lambda: not any(map(_is_working, processes)))
+    assert start("killed.db", *more).wait(250) == 0
+    assert _rows(str(folder / "killed.db")) == _rows(str(folder / "once.db"))
+    assert len(_rows(str(folder / "killed.db"))) == count
+    samples = (kills + 1) * 2 * 8  # each run evaluates up to 8 logs twice for its estimate
+    assert len(calls.read_text().split()) - count - samples <= kills * 0.02 * count
+
+
+@pytest.mark.process
+def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+    """In local processes; tests/rescore/test_ray.py has it on a cluster."""
+    kill_and_go_on(tmp_path, 400, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
