@@ -22,20 +22,11 @@ from ragtrace.batch.selection import parse_names, suitable
 from ragtrace.cli import main
 from tests.judge import server as s
 from tests.judge_settings import judge_settings, own_settings  # noqa: F401 fixtures
+from tests.reporting.terminal_sessions import ragtrace
 from tests.row_files import rows
 from tests.waiting import until
 
-ROWS: list[dict[str, Any]] = [
-    {
-        "id": f"r{i}",
-        "query": f"How long is pump {i} covered?",
-        "contexts": [f"Pump {i} is covered for {i + 12} months.", "Filters are not covered."],
-        "answer": f"Pump {i} is covered for {i + (12 if i % 3 else 13)} months.",
-        "reference": f"{i + 12} months.",
-        "model": "big" if i % 2 else "small",
-    }
-    for i in range(12)
-]
+ROWS: list[dict[str, Any]] = rows(__file__, "ROWS")
 NAMES = "faithfulness,looping_unique_sentences,pii_leakage"
 
 
@@ -236,30 +227,13 @@ def test_evaluators_that_were_chosen_may_suit_no_row(tmp_path: Path) -> None:
     assert main(["eval", str(path), "--evaluators", "default", "--out", str(tmp_path / "o.jsonl")]) == 0
 
 
-SLOW = '''
-import time
-from pathlib import Path
-from ragtrace import evaluator
-
-@evaluator(needs={"answer"}, threshold=0.5)
-def slow(trace):
-    """Takes its time, and writes down that it was called."""
-    time.sleep(0.05)
-    with Path("calls.txt").open("a") as file:
-        file.write(trace.answer + "\\n")
-    return 1.0
-'''
-
-
 @pytest.mark.process
 def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     """After kill -9 the same command evaluates only what was not done, and the output is that of one run."""
-    rows = [{**ROWS[0], "id": i, "answer": f"answer {i}"} for i in range(100)]
-    path = jsonl(tmp_path / "in.jsonl", rows)
-    (tmp_path / "slowly.py").write_text(SLOW)
-    command = [sys.executable, "-m", "ragtrace", "eval", str(path), "--evaluators", "slowly:slow", "--out", "out.jsonl"]
-    command += ["--jobs", "1"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    path = jsonl(tmp_path / "in.jsonl", [{**ROWS[0], "id": i} for i in range(100)])
+    slow, calls = "tests.rescore.checks:slow", tmp_path / "calls.txt"
+    command = ragtrace("eval", str(path), "--evaluators", slow, "--out", "out.jsonl", "--jobs", "1")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RESCORE_CALLS": str(calls)}
     first = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     part = tmp_path / "out.jsonl.part"
     until(lambda: part.is_file() and part.read_bytes().count(b"\n") > 20)
@@ -274,9 +248,8 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert second.returncode == 0, second.stderr
     assert f"100 rows were scored ({done} of them in an earlier run)" in second.stderr
     assert [row["id"] for row in lines(tmp_path / "out.jsonl")] == list(range(100))
-    calls = (tmp_path / "calls.txt").read_text().splitlines()
-    assert set(calls) == {f"answer {i}" for i in range(100)}
-    assert len(calls) <= 100 + 16  # at most the batch that was under way is done twice
+    assert len(set(calls.read_text().split())) == 100
+    assert len(calls.read_text().split()) <= 100 + 16  # at most the batch that was under way is done twice
     assert not list(tmp_path.glob("out.jsonl.*"))
 
 
