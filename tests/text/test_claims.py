@@ -12,10 +12,6 @@ from ragtrace.text.claims import read
 from tests.row_files import rows
 
 
-def kinds(answer: str) -> list[str]:
-    return [statement.kind for statement in read(answer).statements]
-
-
 def claimed(answer: str) -> list[str]:
     """The claims' texts, without what is blanked."""
     reading = read(answer)
@@ -31,7 +27,7 @@ def test_claims(answer: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(("answer", "expected"), rows(__file__, "kinds"))
 def test_kinds(answer: str, expected: list[str]) -> None:
     """What abstains is told from negative facts and from what is stated beside it."""
-    assert kinds(answer) == expected
+    assert [statement.kind for statement in read(answer).statements] == expected
 
 
 @pytest.mark.parametrize("invented", rows(__file__, "an_invented_fact_stays_a_claim_behind_an_abstention"))
@@ -41,12 +37,7 @@ def test_an_invented_fact_stays_a_claim_behind_an_abstention(invented: str) -> N
         assert claimed(f"{start} {invented}")
 
 
-DRESSED = st.lists(
-    st.sampled_from(
-        ["[1]", "(source 2)", "Source: a.pdf", "According to the text,", "I'm sorry,", "Sure:", "\n", "I do not know",
-         "but", "the fee is 5.", "let me know if", "```", "。", "\0", "😀", ", ", "3 %", "Sources:\n-"]
-    )
-).map(" ".join)  # fmt: skip
+DRESSED = st.lists(st.sampled_from(rows(__file__, "dress"))).map(" ".join)
 
 
 @settings(max_examples=200, deadline=None)

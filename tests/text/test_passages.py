@@ -48,8 +48,6 @@ def test_small_talk_asks_nothing(query: str) -> None:
     assert asks_nothing(query)
 
 
-@pytest.mark.parametrize(
-    "query", ["", "Who won?", "wifi?", "and on Sundays?", "My screen stays black.", "X200", "How much is 7?", "退款"]
-)
+@pytest.mark.parametrize("query", rows(__file__, "a_subject_is_asked_about"))
 def test_a_subject_is_asked_about(query: str) -> None:
     assert not asks_nothing(query)

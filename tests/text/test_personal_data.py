@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrace.text.privacy.checks import is_card, is_iban, is_no_example, is_ssn, is_stdnum
+from ragtrace.text.privacy.checks import is_no_example, is_stdnum
 from ragtrace.text.privacy.find import PublicContacts, find_masks, find_personal_data, find_secrets
 from ragtrace.text.redaction import mask_pii, mask_pii_at
 from tests.row_files import rows
@@ -28,16 +28,6 @@ def test_row(row: dict[str, Any]) -> None:
     matches = sorted(find_personal_data(text) + find_secrets(text), key=lambda match: (match.start, match.kind))
     assert [[match.kind, text[match.start : match.end]] for match in matches] == row["reported"]
     assert mask_pii(text) == row["masked"]
-
-
-def test_check_digits() -> None:
-    """Luhn, IBAN mod 97 and the rules of social security numbers on published examples."""
-    assert is_card("4111 1111 1111 1111")
-    assert not is_card("4111 1111 1111 1112")
-    assert is_iban("GB82 WEST 1234 5698 7654 32")
-    assert not is_iban("GB82 WEST 1234 5698 7654 33")
-    assert is_ssn("219-09-9999")
-    assert not is_ssn("666-09-9999")
 
 
 RANDOM = "u7Gq0zXw" + "4LkT9sVb2NfJ6RyC"

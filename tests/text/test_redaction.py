@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.text.redaction import mask_pii, mask_pii_at
-from tests.row_files import rows
+from tests.row_files import rows, table
 from tests.text.test_decoded_text import VALUES
 
 
-@pytest.mark.parametrize(
-    ("beginning", "piece"), [("", "_"), ("", "ghp_"), ("", "\\"), ("", "\u202e\\"), ("1", "\t"), ("", "x@y.de4\n")]
-)
+@pytest.mark.parametrize(("beginning", "piece"), rows(__file__, "runs_that_are_read_once"))
 def test_a_long_run_is_read_once(beginning: str, piece: str) -> None:
     """To read the rest again from each character would take minutes, in the thread of the request."""
     text = beginning + piece * (200_000 // len(piece))
@@ -47,26 +45,16 @@ def test_a_sentence_is_found_again_between_masks() -> None:
     assert masked[: moved[12]] == "Write to [email]", "within what was masked: the mask's end"
 
 
-DRESSES = {
-    "Chinese": "请{}谢谢", "Japanese": "番号は{}です", "Cyrillic": "номер{}конец", "Arabic": "رقم{}رقم",
-    "underscores": "_{}_", "name": "user_{}_x", "assignment": "value={};",
-    "bytes of WSGI": "请{}谢谢".encode().decode("latin-1"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("dress", DRESSES, ids=str)
+@pytest.mark.parametrize("dress", table(__file__, "dresses").values())
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_what_stands_beside_a_value_is_no_shelter(value: str, dress: str) -> None:
     """A letter of another script or an underscore right beside a value hides it from nothing."""
-    text = mask_pii(DRESSES[dress].format(VALUES[value]))
+    text = mask_pii(dress.format(VALUES[value]))
     assert VALUES[value] not in text
     assert not re.search(r"\d{4}", text), text
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(" ", "\u00a0"), (" ", "\u202f"), (" ", "\u2009"), ("-", "\u2013"), ("-", "\u2011"), ("-", "\u2212"), ("", "")],
-)
+@pytest.mark.parametrize(("before", "after"), rows(__file__, "typographic_separators"))
 @pytest.mark.parametrize("value", ["card", "phone", "iban", "ssn"])
 def test_typographic_separators_are_no_shelter(value: str, before: str, after: str) -> None:
     """No-break and thin spaces, en dashes, no-break hyphens, minus signs, and digits of other scripts."""
