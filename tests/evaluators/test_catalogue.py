@@ -121,8 +121,7 @@ RECORD: dict[str, dict[str, Any]] = json.loads(_RECORD.read_text(encoding="utf-8
 OF_CLAIMS = ("faithfulness", "groundedness", "hallucination")
 CHANGING = frozenset({*OF_CLAIMS, "refusal"})
 """`groundedness` and its kin keep a verdict at the threshold of the rule, although it finds less than half of the bad
-rows of all sets together. `refusal` keeps 0.5, from which on
-the answer declines: the rule gives 0.48 (0.47 to 0.77)."""
+rows of all sets together. `refusal` keeps 0.5, from which on the answer declines: the rule gives 0.48."""
 HOW = "run benchmarks/thresholds.py --data FOLDER --only {0}, and set what it prints"
 
 

@@ -95,9 +95,8 @@ ANSWER = "The pump is covered for 24 months. Bananas are yellow fruits."
 
 def test_cosines_of_answers() -> None:
     cosines = [cosine(QUERY, s) for s in ("The pump is covered for 24 months.", "Bananas are yellow fruits.")]
-    mean, most = (value(f"answer_relevance_{name}", query=QUERY, answer=ANSWER) for name in ("cosine", "max"))
-    assert mean == pytest.approx(sum(cosines) / 2, abs=1e-5)
-    assert most == pytest.approx(max(cosines), abs=1e-5)
+    found = [value(f"answer_relevance_{name}", query=QUERY, answer=ANSWER) for name in ("cosine", "max")]
+    assert found == pytest.approx([sum(cosines) / 2, max(cosines)], abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["answer_relevance_cosine", "answer_relevance_max"])
@@ -146,11 +145,8 @@ def test_a_huge_context_is_bounded_and_says_so() -> None:
 
 def test_toxicity_tells_insults_from_business() -> None:
     """A plain insult is far above a plain sentence; one bad sentence among good ones is found."""
-    insult = score("toxicity", answer="The pump is covered. You are a stupid worthless idiot and I hate you.")
-    rude, polite = (
-        "You are a stupid worthless idiot and I hate you.",
-        "The pump is covered for 24 months from delivery.",
-    )
+    rude, polite = "You are a stupid worthless idiot and I hate you.", "The pump is covered for 24 months."
+    insult = score("toxicity", answer=f"The pump is covered. {rude}")
     assert (insult.value or 0.0) > value("toxicity", answer=polite) + 0.4
     assert "characters 21-" in (insult.explanation or "")
     for name in ("toxicity_insult", "toxicity_obscene"):
@@ -229,12 +225,8 @@ def test_a_negated_fact_is_no_refusal(answer: str) -> None:
     assert not refusals.declines(refusals.read_answer(answer))
 
 
-ODD = st.text(max_size=120) | st.sampled_from(
-    ["", " ", "\ud800 lone", "nul \0 byte", "```\ncode()\n```", "| a | b |\n|---|---|\n| 1 | 2 |", "?!" * 40,
-     "…", "a" * 5000,
-     "これは質問です。",
-     "emoji 🙂🙂", "-----BEGIN", "password=", "@@@@", "1.1.1.1.1.1", "0" * 300, "Tel. +" + "1" * 50]
-)  # fmt: skip
+LONG = ["?!" * 40, "a" * 5000, "0" * 300, "Tel. +" + "1" * 50]
+ODD = st.text(max_size=120) | st.sampled_from([*rows(__file__, "odd"), *LONG])
 MODELS = ("gptscore", "perplexity")
 LOCAL = [n for n in plugins.builtin_names() if plugins.load(n).method != "judge" and not n.startswith(MODELS)]
 

@@ -19,10 +19,6 @@ from tests.row_files import rows
 Step = dict[str, Any]
 
 
-def step(tool: str, args: Any = None, result: Any = None) -> Step:
-    return {"tool": tool, "args": args, **({} if result is None else {"result": result})}
-
-
 def score(steps: Any) -> Score:
     ((found,),) = run(plugins.load("looping_tool_calls"), [make_trace(facts=Facts(steps=tuple(steps)))])
     return found
@@ -44,13 +40,13 @@ def test_circles_are_found(steps: list[Step]) -> None:
 
 def test_json_in_another_order_is_the_same_call() -> None:
     """As OpenAI's calls have it; the case of a tool's name does not count."""
-    texts = ('{"a": 1, "b": [2]}', '{"b": [2],  "a": 1}', '{"a":1,"b":[2]}')
-    steps = [step(name, text, "none") for name, text in zip(("search", "Search", "SEARCH"), texts, strict=True)]
+    calls = {"search": '{"a": 1, "b": [2]}', "Search": '{"b": [2],  "a": 1}', "SEARCH": '{"a":1,"b":[2]}'}
+    steps = [{"tool": name, "args": text, "result": "none"} for name, text in calls.items()]
     assert score(steps).value == pytest.approx(0.6)
 
 
 def test_the_value_grows_with_every_round() -> None:
-    values = [score([step("search", "pump", "none")] * n).value for n in range(1, 6)]
+    values = [score([{"tool": "search", "args": "pump", "result": "none"}] * n).value for n in range(1, 6)]
     assert values == pytest.approx([0, 1 / 3, 1.5 / 2.5, 2.5 / 3.5, 3.5 / 4.5])
 
 
@@ -69,7 +65,7 @@ def test_other_things_by_that_name_do_not_apply(steps: Any) -> None:
 
 
 def test_all_calls_beyond_the_bound_are_named() -> None:
-    found = score([step("list", {"page": i}) for i in range(1_001)])
+    found = score([{"tool": "list", "args": {"page": i}} for i in range(1_001)])
     assert found.value == 0.0
     assert "first 1000 steps" in (found.explanation or "")
 
@@ -91,8 +87,8 @@ def test_any_calls_get_a_score_in_range(steps: list[Step]) -> None:
 @pytest.mark.process
 def test_calls_reach_the_evaluating_process() -> None:
     """Also arguments that cannot be sent, and very long ones."""
-    steps = [step("search", {"q": "pump", "lock": print, "text": "x" * 9_000}, "none")] * 3
-    traces = [make_trace(facts=Facts(steps=s)) for s in (tuple(steps), (1,), ())]
+    one = {"tool": "search", "args": {"q": "pump", "lock": print, "text": "x" * 9_000}, "result": "none"}
+    traces = [make_trace(facts=Facts(steps=steps)) for steps in ((one,) * 3, (1,), ())]
     runner = ProcessRunner()
     try:
         found = runner.evaluate(plugins.load("looping_tool_calls"), traces, [0, 1, 2], 60)

@@ -15,7 +15,7 @@ import pytest
 
 from ragtrace import settings
 from ragtrace.errors import SettingError
-from ragtrace.evaluate.judge import Judge, JudgeError, Prompt
+from ragtrace.evaluate.judge import Judge, JudgeError
 from ragtrace.evaluate.judge.budget import NANO, BudgetError, Reservation
 from ragtrace.evaluate.judge.ledger import Ledger
 from ragtrace.evaluate.judge.shared_budget import SharedBudget
@@ -24,14 +24,13 @@ from ragtrace.live import doctor
 from ragtrace.plugins import load
 from ragtrace.testing import Capture, make_trace
 from tests.judge import server as s
+from tests.judge.test_judge import PROMPT
 from tests.judge.test_online import online
 from tests.redis_server import RedisServer
 
 redis = pytest.importorskip("redis", reason="redis is not installed: pip install 'ragtrace-otel[judge]'")
 
 CENT = NANO // 100
-VERDICT = {"type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"]}
-PROMPT = Prompt("p", "1", "{answer}", VERDICT)
 
 
 def ledger(url: str, limit: float = 1.0, **own: Any) -> Ledger:

@@ -10,14 +10,7 @@ from ragtrace.evaluate.models.answer_reader import reader
 from ragtrace.evaluate.models.data_sentences import divide
 from tests.row_files import rows
 
-ORDERS = [
-    {"orderId": "SO-1", "status": "ON_HOLD", "items": 3},
-    {"orderId": "SO-2", "status": "SHIPPED", "shipped_at": "2025-03-04T16:40:00Z"},
-]
-SENTENCES = [
-    "order Id: SO-1; status: on hold; items: 3.",
-    "order Id: SO-2; status: shipped; shipped at: 2025-03-04T16:40:00Z.",
-]
+ORDERS, SENTENCES = rows(__file__, "ORDERS"), rows(__file__, "SENTENCES")
 
 
 @pytest.mark.parametrize(

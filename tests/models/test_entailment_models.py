@@ -18,6 +18,7 @@ from ragtrace.evaluation import run
 from ragtrace.records import Score
 from ragtrace.settings import Settings
 from ragtrace.testing import make_trace
+from tests.row_files import rows, table
 
 _, transformers, _ = (
     pytest.importorskip(module, reason=f"{module} is not installed: pip install 'ragtrace-otel[sentence-transformers]'")
@@ -75,15 +76,8 @@ def test_a_token_classifier(classifier: Callable[..., str], torch: Any) -> None:
     folder = classifier()
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    context = f"passage 1: {CHUNKS[0]}\npassage 2: {CHUNKS[1]}"
-    prompts = {
-        QUERY: f"Briefly answer the following question:\n{QUERY}\nBear in mind that your response should be strictly "
-        f"based on the following 2 passages:\n{context}\nIn case the passages do not contain the necessary information "
-        'to answer the question, please reply with: "Unable to answer based on given passages."\noutput:',
-        "": f"Summarize the following text:\n{context}\noutput:",
-    }
-    for query, prompt in prompts.items():
-        encoding = tokenizer(prompt, ANSWER, return_tensors="pt")
+    for query, prompt in zip((QUERY, ""), table(__file__, "lettucedetect").values(), strict=True):
+        encoding = tokenizer(prompt.format(*CHUNKS, query=query), ANSWER, return_tensors="pt")
         count = len(tokenizer(ANSWER, add_special_tokens=False)["input_ids"])
         with torch.no_grad():
             logits = model(input_ids=encoding["input_ids"], attention_mask=encoding["attention_mask"]).logits
@@ -178,16 +172,10 @@ def test_minicheck_chat(llama: Callable[..., str], torch: Any) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     checker = entailment_models.get(folder)
     assert isinstance(checker, CausalMiniCheck)
-    system = (
-        "Determine whether the provided claim is consistent with the corresponding document. Consistency in this "
-        "context implies that all information presented in the claim is substantiated by the document. If not, it "
-        "should be considered inconsistent. Please assess the claim's consistency with the document by responding with "
-        'either "Yes" or "No".'
-    )
+    (prompt,) = rows(__file__, "minicheck")
     expected = []
     for claim in ("The pump is covered for 24 months.", "Filters are covered, too."):
-        document = "\n\n".join(CHUNKS)
-        text = f"system: {system}\nuser: Document: {document}\nClaim: {claim}\nassistant:"
+        text = prompt.format(document="\n\n".join(CHUNKS), claim=claim)
         with torch.no_grad():
             logits = model(tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]).logits[0, -1]
         top = torch.softmax(logits, -1).topk(5)

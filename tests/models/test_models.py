@@ -76,7 +76,8 @@ def test_a_model_is_loaded_once_for_all_threads() -> None:
     assert len(made) == len(set(map(id, found))) == 1
 
 
-def test_an_altered_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_altered_or_absent_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extra that brings it, where its package is not installed."""
     altered = tmp_path / "toxicity.npz"
     altered.write_bytes(b"not these")
     monkeypatch.setattr(models, "_DATA", tmp_path)
@@ -86,9 +87,6 @@ def test_an_altered_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(ModelError, match="cannot be read"):
         models.model_file("toxicity")
     assert dict(models.inventory())["toxicity"] is not None
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(models.FILES, "embedding", ("no_such_package", "model.onnx", "0"))
     with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[models\]"):
         models.model_file("embedding")
