@@ -14,6 +14,7 @@ from ragtrace.batch.reporting.files import read_run, write_run
 from ragtrace.batch.reporting.html import write_report
 from ragtrace.batch.reporting.results import EvaluationRun, Info, Metric, Result
 from ragtrace.errors import DataError, MissingExtraError
+from tests import row_files
 from tests.reporting.runs import FAITHFULNESS, big, rows, run
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -76,13 +77,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     (tmp_path / ".results.parquet.part").touch()
     with pytest.raises(DataError, match="was not finished"):
         read_run(tmp_path)
-    for text, message in (
-        ("{", "is damaged"),
-        ("[]", "was not written by ragtrace"),
-        ('{"format": "ragtrace-run", "format_version": 9}', "format version 9"),
-        ('{"format": "ragtrace-run", "format_version": 1, "metrics": 3}', "is damaged: TypeError"),
-        ('{"format": "ragtrace-run", "format_version": 1}', "is damaged: KeyError"),
-    ):
+    for text, message in row_files.rows(__file__, "what_is_no_run"):
         (tmp_path / "results.json").write_text(text)
         with pytest.raises(DataError, match=message):
             read_run(tmp_path)

@@ -26,6 +26,7 @@ from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.testing import make_trace
 from tests.reporting.page import Page
+from tests.row_files import rows
 from tests.waiting import in_fork
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -325,26 +326,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert "100.0 %" in (tmp_path / "page.html").read_text()
 
 
-def test_bad_input_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("arguments", "message"), rows(__file__, "bad_input"))
+def test_bad_input_is_reported(
+    arguments: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A file, a time or an application that gives no report is one clear line and exit code 2."""
-    path = written(tmp_path / "j", [evaluation(NOW, judged(True))])
-    empty, other = tmp_path / "empty", tmp_path / "other"
-    empty.touch()
-    other.write_text("[1]\nnot json\n\n")
-    for arguments, message in (
-        (["--file", str(tmp_path / "none")], "does not exist"),
-        (["--file", str(empty)], "it has no whole line"),
-        (["--file", str(other)], "none of its 2 lines"),
-        (["--file", str(tmp_path)], "cannot be read"),
-        (["--file", str(path)], "it contains 2023-11-14 22:13 UTC"),
-        (["--file", str(path), "--since", "2999-01-01"], "is in the future"),
-        (["--file", str(path), "--since", "yesterday"], "use 30m, 24h, 7d"),
-        (["--file", str(path), "--since", "1h", "--until", "2h"], "must be before --until"),
-        (["--file", str(path), "--app", "x"], "choose one of 'rag'"),
-        ([], "--file"),
-    ):
-        assert main(["report", *arguments]) == 2
-        assert message in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "j", [evaluation(NOW, judged(True))])
+    Path("empty").touch()
+    Path("other").write_text("[1]\nnot json\n\n")
+    assert main(["report", *arguments.split()]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,19 +8,15 @@ from ragtrace.console.review.agreement import alpha, cohen, measure_agreement, m
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log
 from ragtrace.console.review.quality_measures import measure_labels
 from tests.review.review_data import verdict
+from tests.row_files import rows
 
 FIGURES = ("kappa", "f1", "precision", "recall", "balanced_accuracy")
-# K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), part C: four observers, twelve units.
-PUBLISHED = [
-    "1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .",
-]  # fmt: skip
 
 
 def test_alpha_is_the_published_one() -> None:
-    """Krippendorff's worked examples: .743 with missing data (part C), .095 for two observers (part A)."""
-    rows = [line.split() for line in PUBLISHED]
-    units = [[value for value in column if value != "."] for column in zip(*rows, strict=True)]
-    assert alpha(units).value == pytest.approx(0.743, abs=0.0005)
+    """K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011): .743 for twelve units of which observers left
+    some out (part C), .095 for two observers (part A)."""
+    assert alpha(rows(__file__, "units")).value == pytest.approx(0.743, abs=0.0005)
     meg, owen = "0100000010", "1110010000"
     assert alpha([[a, b] for a, b in zip(meg, owen, strict=True)]).value == pytest.approx(0.095, abs=0.0005)
 

@@ -2,7 +2,8 @@
 
 import gzip
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,10 @@ from ragtrace.testing import make_trace
 from ragtrace.text.redaction import mask_pii
 from tests.databases import count
 from tests.review.review_data import NOW, evaluation, fill_store, good, people, scored
+from tests.row_files import rows
 
 
-@pytest.mark.parametrize(("attributes", "expected"), [
-    ({}, None), ({"consent": True}, True), ({"consent": "granted"}, True), ({"consent": "no"}, False),
-    ({"consent": "perhaps"}, False), ({"metadata": {"consent": "yes"}}, True), ({"tags": ("a", "consent:yes")}, True),
-    ({"tags": ["consent=no"]}, False), ({"tags": ["consent"]}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(("attributes", "expected"), [*rows(__file__, "consent"), ({"tags": ("consent:yes",)}, True)])
 def test_consent(attributes: Mapping[str, object], expected: bool | None) -> None:
     """What a trace says of it, in attributes, metadata or tags; a word that is not understood is no consent."""
     assert consent_of(attributes) is expected
@@ -139,24 +137,19 @@ def bare(store: Store) -> tuple[Store, list[str]]:
     return store, list(fill_store(store, [i / 10 for i in range(10)]))
 
 
-def lines_of(folder: Path, *lines: object) -> Path:
-    """A file of labels: objects as JSON, texts as they are."""
+def lines_of(folder: Path, *lines: object, hexes: Sequence[str] = ("",) * 2) -> Path:
+    """A file of labels: objects as JSON, texts as they are; `first`, `FIRST` and `second` stand for trace ids."""
     path = folder / "labels.jsonl"
-    path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in lines), "utf-8")
+    text = "\n".join(one if isinstance(one, str) else json.dumps(one) for one in lines)
+    ids = {"first": hexes[0], "FIRST": hexes[0].upper(), "second": hexes[1]}
+    path.write_text(re.sub('"(first|FIRST|second)"', lambda match: f'"{ids[match[1]]}"', text), "utf-8")
     return path
 
 
 def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> None:
     """The same file twice is as once; changed labels replace, another evaluator's add; reviewers cannot log in."""
     store, hexes = bare
-    path = lines_of(
-        tmp_path,
-        {"trace_id": hexes[0].upper(), "evaluator": "good", "label": "FAIL", "reviewer": "ann"},
-        {"trace_id": hexes[0], "evaluator": "other", "label": "n/a", "reviewer": "ann", "comment": "c\u00e9"},
-        {"trace_id": hexes[0], "evaluator": "good", "label": "pass", "reviewer": "bob"},
-        {"trace_id": hexes[1], "evaluator": "good", "label": "bad", "corrected": "It is 24."},
-        "\n",
-    )
+    path = lines_of(tmp_path, *rows(__file__, "labels_that_come_in_once"), hexes=hexes)
     for _ in range(2):
         found = import_labels(store, path, now=NOW)
         assert (found.labels, found.logs, found.errors) == (4, 2, ())
@@ -178,17 +171,7 @@ def test_lines_that_cannot_be_used_are_named(
 ) -> None:
     """Each with its number and what is wrong; the others are in; the exit code is 1."""
     _, hexes = bare
-    path = lines_of(
-        tmp_path,
-        {"trace_id": hexes[0], "evaluator": "good", "label": "pass"},
-        "{broken",
-        [1],
-        {"trace_id": "xyz", "evaluator": "good", "label": "pass"},
-        {"trace_id": hexes[1], "label": "pass"},
-        {"trace_id": hexes[1], "evaluator": "good", "label": "great"},
-        {"trace_id": "0" * 32, "evaluator": "good", "label": "pass"},
-        {"trace_id": hexes[1], "evaluator": "good", "label": "pass", "reviewer": "a\0b"},
-    )
+    path = lines_of(tmp_path, *rows(__file__, "lines_that_cannot_be_used"), hexes=hexes)
     path.write_bytes(path.read_bytes() + b'\n{"trace_id": "\xff"}\n')
     assert main(["import-labels", "--store", store_url, str(path)]) == 1
     said = capsys.readouterr().err

@@ -160,11 +160,8 @@ def test_a_new_key_keeps_answers_and_marks(tmp_path: Path) -> None:
 
 def test_agreement_on_numbers() -> None:
     """Krippendorff's alpha for intervals is that of his worked example (2011, D: .849), and 1 for equal answers."""
-    values = (
-        (1, 1, None, 1), (2, 2, 3, 2), (3, 3, 3, 3), (3, 3, 3, 3), (2, 2, 2, 2), (1, 2, 3, 4), (4, 4, 4, 4),
-        (1, 1, 2, 1), (2, 2, 2, 2), (None, 5, 5, 5), (None, None, 1, 1), (None, None, 3, None),
-    )  # fmt: skip
-    result = alpha([[float(one) for one in unit if one is not None] for unit in values], squares)
+    units = rows(__file__, "krippendorff")
+    result = alpha([[float(one) for one in unit if one is not None] for unit in units], squares)
     assert result.value == pytest.approx(0.849, abs=0.0005)
     assert result.units == 11
     assert result.interval[0] < 0.849 < result.interval[1]

@@ -1,5 +1,6 @@
 """The review queue: what comes into it and why, whose turn it is, and that no verdict is lost or counted twice."""
 
+import math
 import random
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from ragtrace.records import Feedback
 from tests.databases import count
 from tests.review import review_data
 from tests.review.review_data import DAY, NOW, evaluation, fill_store, good, judge_all, people, queued, review, scored
+from tests.row_files import rows
 from tests.waiting import until
 
 ONLY_RANDOM = Policy(quota=10, shares={"random": 1.0}, double=0)
@@ -32,11 +34,10 @@ NONE = replace(ONLY_RANDOM, shares={})
 EVENING = NOW - NOW % DAY + DAY - 1
 
 
-@pytest.mark.parametrize(("values", "message"), [
-    ({"quota": -1}, "quota is -1"), ({"quota": True}, "quota is True"), ({"shares": {"random": 1.5}}, "random is 1.5"),
-    ({"double": float("nan")}, "double is nan"), ({"shares": {"random": 0.6, "worst": 0.6}}, "add up to"),
-    ({"shares": {"topics": 0.1}}, "shares has 'topics'"),
-])  # fmt: skip
+UNKNOWN = ({"double": math.nan}, "double is nan")
+
+
+@pytest.mark.parametrize(("values", "message"), [UNKNOWN, *rows(__file__, "invalid_policies")])
 def test_invalid_policies_are_refused(values: dict[str, object], message: str) -> None:
     """With the name of what is wrong."""
     with pytest.raises(SettingError, match=message):
@@ -48,12 +49,7 @@ def test_the_environment_says_the_policy() -> None:
     assert load_policy(environ={}) == Policy()
     values = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_SHARES": "random=0.5, worst=0.2"}
     assert load_policy(environ=values) == Policy(quota=100, shares={"random": 0.5, "worst": 0.2})
-    for key, value, message in (
-        ("QUOTA", "many", "QUOTA is 'many'"),
-        ("SHARES", "random=0.9,worst=0.2", "add up"),
-        ("SHARES", "random=half", "random in .* is 'half'"),
-        ("QUOTA", "1.5", "number"),
-    ):
+    for key, value, message in rows(__file__, "invalid_environments"):
         with pytest.raises(SettingError, match=message):
             load_policy(environ={f"RAGTRACE_CONSOLE_REVIEW_{key}": value})
 
@@ -75,13 +71,9 @@ def test_the_settings_file_sets_the_policy_and_the_targets(tmp_path: Path) -> No
 def test_each_rule_picks_what_it_says(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rule brings its logs, with the reason; a log that two rules would pick is there once."""
     related = replace(good, name="related")
-    made = [
-        evaluation(0, scored(good, 0.01)),
-        evaluation(1, scored(good, 0.495)),
-        evaluation(2, scored(good, 0.3), scored(related, 0.95)),
-        evaluation(3, scored(good, 0.9), query="Wie kündige ich den Mietvertrag meines Autos?"),
-        *(evaluation(i, scored(good, 0.9)) for i in range(4, 60)),
-    ]
+    made = [evaluation(i, scored(good, value)) for i, value in enumerate([0.01, 0.495, 0.3, 0.9] + [0.9] * 56)]
+    made[2] = evaluation(2, scored(good, 0.3), scored(related, 0.95))
+    made[3] = evaluation(3, scored(good, 0.9), query="Wie kündige ich den Mietvertrag meines Autos?")
     store.write(made, [good, related], now=NOW - 60)
     hexes = [f"{e.trace.trace_id:032x}" for e in made]
     add_feedback(store, Feedback(hexes[4], -1), NOW, replace(NONE, quota=0))
@@ -132,14 +124,7 @@ def test_a_share_is_reviewed_twice(store: Store) -> None:
 def test_new_topics_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the words that questions share: none that was asked before in other words, each new one once."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    near, most = topics.nearness()
-    seen = ["How long is the pump covered by the warranty?", "Who pays for returning a filter?"]
-    fresh = [
-        "Is the warranty of a pump longer than two years? How long is it covered?",
-        "Which colours can the garden bench be ordered in?", "In which colours can I order the garden bench?",
-        "Do you ship to Norway on Sundays?",
-    ]  # fmt: skip
-    assert sorted(topics.farthest(fresh, seen, 5, near, most)) == [1, 3]
+    assert sorted(topics.farthest(rows(__file__, "new"), rows(__file__, "old"), 5, *topics.nearness())) == [1, 3]
 
 
 def test_the_queue_fills_itself(store: Store) -> None:
@@ -371,14 +356,9 @@ def test_submitting_what_cannot_be_is_refused(waiting: Store) -> None:
     """Unknown labels, two verdicts on one evaluator, a trace that is not there: a clear error, nothing stored."""
     (ann,) = people(waiting, "ann")
     task = next_task(waiting, ann, NOW)
-    for given, said in (
-        ((Verdict("good", "great"),), "verdict 'great' is invalid"),
-        ((Verdict("good", "pass"), Verdict("good", "fail")), "two verdicts"),
-        ((Verdict("", "pass"),), "no evaluator"),
-        ((Verdict("a\0b", "pass"),), "no evaluator"),
-    ):
-        with pytest.raises(DataError, match=said):
-            submit(waiting, task, Review(task.trace_id, given), ann, NOW)
+    for own, message in rows(__file__, "verdicts_that_cannot_be"):
+        with pytest.raises(DataError, match=message):
+            submit(waiting, task, Review(task.trace_id, tuple(Verdict(*each) for each in own)), ann, NOW)
     for missing in ("0" * 32, "'; DROP TABLE reviews; --", 10**12, replace(task, trace=10**12)):
         with pytest.raises(DataError, match="not in the store"):
             submit(waiting, missing, review("0" * 32), ann, NOW)
