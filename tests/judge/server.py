@@ -8,9 +8,8 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 Handler = http.server.BaseHTTPRequestHandler
 Behaviour = Callable[[Handler, dict[str, Any]], None]
@@ -114,7 +113,35 @@ def resets(handler: Handler, _: Any) -> None:
     handler.close_connection = True
 
 
-class Server:
+class QuietHandler(Handler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Listening:
+    """A server in a thread, until the end of a `with`."""
+
+    def __init__(self, handler: type[Handler]) -> None:
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # the client has gone
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Server(Listening):
     """Plays behaviours one after the other; the last one again and again."""
 
     def __init__(self, *behaviours: Behaviour) -> None:
@@ -124,9 +151,7 @@ class Server:
         self._lock = threading.Lock()
         owner = self
 
-        class Handled(Handler):
-            protocol_version = "HTTP/1.1"
-
+        class Handled(QuietHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with owner._lock:
@@ -142,28 +167,7 @@ class Server:
                     with owner._lock:
                         owner.at_once -= 1
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        class Listening(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: Any) -> None:
-                pass
-
-        self._server = Listening(("127.0.0.1", 0), Handled)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handled)
 
 
-@contextmanager
-def serving(*behaviours: Behaviour) -> Iterator[Server]:
-    server = Server(*behaviours)
-    try:
-        yield server
-    finally:
-        server.close()
+serving = Server

@@ -1,13 +1,10 @@
 """A server with OpenAI's chat completions, files and batches, for the tests of `--judge-batch`."""
 
-import http.server
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from tests.judge.server import completion, send
+from tests.judge.server import Listening, QuietHandler, completion, send
 
 Reply = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 """From the body of a request to a status and the body of its reply."""
@@ -25,7 +22,7 @@ def verdicts(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return 200, completion(json.dumps({"answer_fails": fails, "context_fails": False, "reason": ""}), tokens=(10, 5))
 
 
-class BatchServer:
+class BatchServer(Listening):
     """Answers single calls and batches alike with `reply`."""
 
     def __init__(self) -> None:
@@ -41,9 +38,7 @@ class BatchServer:
         self.files: dict[str, bytes] = {}
         owner = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.path == "/v1/chat/completions":
@@ -62,20 +57,10 @@ class BatchServer:
                 if path[0] == "files":
                     send(self, 200, owner.files[path[1]], "application/octet-stream")
                     return
-                if len(path) > 1:
-                    answer: dict[str, Any] = owner.look(path[1])
-                else:
-                    data = list(owner.batches.values())[::-1]
-                    answer = {"object": "list", "data": data, "has_more": False}
-                send(self, 200, json.dumps(answer).encode())
+                whole = {"object": "list", "data": list(owner.batches.values())[::-1], "has_more": False}
+                send(self, 200, json.dumps(owner.look(path[1]) if len(path) > 1 else whole).encode())
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
     def keep(self, content: bytes) -> dict[str, Any]:
         id = f"file-{len(self.files)}"
@@ -110,13 +95,3 @@ def _part(kind: str, body: bytes) -> bytes:
     boundary = b"--" + kind.partition("boundary=")[2].encode()
     (part,) = [part for part in body.split(boundary) if b"filename=" in part]
     return part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
-
-
-@contextmanager
-def batch_server() -> Iterator[BatchServer]:
-    server = BatchServer()
-    try:
-        yield server
-    finally:
-        server._server.shutdown()
-        server._server.server_close()

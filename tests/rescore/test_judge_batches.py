@@ -19,7 +19,7 @@ from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import open_store
 from tests.chatlogs.evaluations import made
 from tests.judge.server import completion
-from tests.rescore.batch_server import BatchServer, batch_server, verdicts
+from tests.rescore.batch_server import BatchServer, verdicts
 from tests.rescore.test_rescore_store import _rows
 
 pytest.importorskip("litellm", reason="litellm is not installed: pip install 'ragtrace-otel[judge]'")
@@ -35,7 +35,7 @@ def server(monkeypatch: pytest.MonkeyPatch, folder: Path, judge_settings: None) 
     for name in ("s.db", "live.db"):
         with closing(open_store(name)) as store:
             store.write([made(n, answer=f"Answer {n}") for n in range(COUNT)])
-    with batch_server() as served:
+    with BatchServer() as served:
         monkeypatch.setenv("RAGTRACE_JUDGE_API_BASE", served.url)
         yield served
 

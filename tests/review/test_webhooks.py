@@ -3,13 +3,13 @@
 import base64
 import hashlib
 import hmac
-import http.server
 import importlib.util
 import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from ragtrace.console.review.queue import submit
 from ragtrace.console.review.webhooks import Webhooks, make_target, signature
 from ragtrace.errors import SettingError
 from ragtrace.records import Facts, Feedback
+from tests.judge.server import Listening, QuietHandler, send
 from tests.review.review_data import NOW, bad, evaluation, good, ids, people, queued, review, scored, verdict
 from tests.row_files import rows
 from tests.waiting import in_fork, until
@@ -32,7 +33,7 @@ from tests.waiting import in_fork, until
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef").decode()
 
 
-class Receiver:
+class Receiver(Listening):
     """Keeps what is posted; answers with the statuses that it was given, 200 afterwards."""
 
     def __init__(self, *statuses: int) -> None:
@@ -40,29 +41,20 @@ class Receiver:
         left = list(statuses)
         owner = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 owner.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
-                self.send_response(left.pop(0) if left else 200)
-                self.send_header("location", "/elsewhere")
-                self.end_headers()
+                send(self, left.pop(0) if left else 200, b"", location="/elsewhere")
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook?x=1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        super().__init__(Handler)
+        self.url += "/hook?x=1"
 
 
 @pytest.fixture
 def receiver() -> Iterator[Callable[..., Receiver]]:
-    made: list[Receiver] = []
-    yield lambda *statuses: made.append(Receiver(*statuses)) or made[-1]
-    for each in made:
-        each.server.shutdown()
-        each.server.server_close()
+    with ExitStack() as servers:
+        yield lambda *statuses: servers.enter_context(Receiver(*statuses))
 
 
 def test_an_event_arrives_signed(receiver: Callable[..., Receiver]) -> None:
