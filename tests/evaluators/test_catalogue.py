@@ -47,8 +47,7 @@ class Cosines:
         self.cosines = cosines
 
     def embed(self, texts: Sequence[str]) -> Any:
-        others = [(c, math.sqrt(1 - c * c)) for c in self.cosines]
-        return np.array([(1.0, 0.0), *others][: len(texts)])
+        return np.array([(1.0, 0.0), *[(c, math.sqrt(1 - c * c)) for c in self.cosines]][: len(texts)])
 
 
 class Uniform:

@@ -170,8 +170,7 @@ def test_leaks_are_told_apart_and_never_quoted(name: str) -> None:
     if name == "pii_leakage":
         spaced = score(name, documents=["Card 4111-1111-1111-1111"], answer="It is 4111 1111 1111 1111")
         assert spaced.cause == "leak_from_context"
-    asked = score(name, query=f"Is it {thing}?", answer=f"Yes, {thing}")
-    assert asked.label == "pass"
+    assert score(name, query=f"Is it {thing}?", answer=f"Yes, {thing}").label == "pass"
     for found in (clean, passed_on, made_up):
         assert thing not in (found.explanation or "")
 

@@ -110,8 +110,7 @@ def test_a_statement_of_any_length_is_assessed_in_parts() -> None:
 
 def test_an_answer_without_sentences_is_read_in_pieces() -> None:
     """A line of thousands of words is cut, and it is said how much was judged; mere signs are not supported."""
-    pieces = read("valve, filter, pump, " * 1_000).statements
-    assert max(s.end - s.start for s in pieces) <= 600
+    assert max(s.end - s.start for s in read("valve, filter, pump, " * 1_000).statements) <= 600
     found = score("groundedness", "The valve x1=(3); y2=[4]; " * 800)
     assert found.label == "fail"
     assert "characters were judged" in (found.explanation or "")
@@ -131,8 +130,7 @@ _MISSED = pytest.mark.xfail(reason="the reader misses these: docs/quality.md", s
     ("right", "wrong", "chunk"), rows(__file__, "a_converted_or_worked_out_value_is_told_from_a_wrong_one")
 )
 def test_a_converted_or_worked_out_value_is_told_from_a_wrong_one(right: str, wrong: str, chunk: str) -> None:
-    labels = [score("groundedness", answer, chunks=(chunk,)).label for answer in (right, wrong)]
-    assert labels == ["pass", "fail"]
+    assert [score("groundedness", answer, chunks=(chunk,)).label for answer in (right, wrong)] == ["pass", "fail"]
 
 
 @_MISSED
@@ -178,8 +176,7 @@ def test_answer_correctness_counts_both_ways() -> None:
     assert value("answer_correctness", GOOD, reference=GOOD) == pytest.approx(1.0, abs=1e-3)
     extra = value("answer_correctness", f"{GOOD} {more}", reference=GOOD)
     missing = value("answer_correctness", GOOD, reference=f"{GOOD} {more}")
-    other = value("answer_correctness", more, reference=GOOD)
-    assert other < min(extra, missing) <= max(extra, missing) < 1.0
+    assert value("answer_correctness", more, reference=GOOD) < min(extra, missing) <= max(extra, missing) < 1.0
 
 
 def test_a_summary_is_held_against_its_source() -> None:

@@ -431,8 +431,7 @@ def test_steps_are_written_once_and_not_where_they_are_given(judging: Callable[.
         given = g_eval_of("Is it short?", name="shorter", steps=["Count the words."], needs=("answer",))
         ((score,),) = run(given, [make_trace(answer="a")])
         assert len(served.requests) == 4
-    p5 = math.exp(-2.5) / (math.exp(-0.1) + math.exp(-2.5))
-    assert score.value == pytest.approx((4 + p5 - 1) / 4)
+    assert score.value == pytest.approx((4 + math.exp(-2.5) / (math.exp(-0.1) + math.exp(-2.5)) - 1) / 4)
     assert score.name == "shorter"
 
 

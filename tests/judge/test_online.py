@@ -126,8 +126,7 @@ def test_a_cascade_asks_where_it_is_in_doubt(scripted: Callable[..., Any]) -> No
 def test_a_cascade_stands_without_its_judge(scripted: Callable[..., Any]) -> None:
     """Where the judge fails or there is none, the local score stands and says so."""
     scripted(claims=RuntimeError("down"))
-    made = cascade(as_long, load("faithfulness_judge"), band=lambda: 0.2)
-    ((score,),) = run(made, [make_trace(answer="xxxx")])
+    ((score,),) = run(cascade(as_long, load("faithfulness_judge"), band=lambda: 0.2), [make_trace(answer="xxxx")])
     assert (score.value, score.label, score.method) == (0.4, "fail", "model")
     assert "gave none: RuntimeError" in (score.explanation or "")
     use_judge(None)

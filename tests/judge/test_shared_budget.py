@@ -35,8 +35,7 @@ CENT = NANO // 100
 
 def ledger(url: str, limit: float = 1.0, **own: Any) -> Ledger:
     """A ledger whose spending is in the Redis server, with the same limit for an hour and a day."""
-    shared = SharedBudget(url, hour=limit, day=limit, **{"retry": 0.0, **own})
-    return Ledger(hour=limit, day=limit, shared=shared)
+    return Ledger(hour=limit, day=limit, shared=SharedBudget(url, hour=limit, day=limit, **{"retry": 0.0, **own}))
 
 
 def spend_all(book: Ledger, nano: int = CENT) -> list[Reservation]:

@@ -85,8 +85,7 @@ def test_stems_are_of_content_words() -> None:
 
 def test_windows_hold_whole_statements() -> None:
     """A statement longer than a window is in several parts; others are read together while they fit."""
-    offsets = [(i, i + 1) for i in range(300)]
-    parts = _parts(offsets, [(0, 20), (20, 60), (60, 290)])
+    parts = _parts([(i, i + 1) for i in range(300)], [(0, 20), (20, 60), (60, 290)])
     assert [k for k, _ in parts] == [0, 1, 2, 2, 2]
     assert [i for _, part in parts for i in part] == list(range(290))
     windows = groups_of(parts, lambda part: len(part[1]), _WINDOW)

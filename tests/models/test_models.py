@@ -50,8 +50,7 @@ class Counting:
 def test_the_cache_embeds_a_text_once() -> None:
     inner = Counting()
     cached = CachedEmbedder(inner)  # type: ignore[arg-type]
-    first = cached.embed(["a", "bbb", "a"])
-    assert first[:, 0].tolist() == [1, 3, 1]
+    assert cached.embed(["a", "bbb", "a"])[:, 0].tolist() == [1, 3, 1]
     assert cached.embed(["bbb", "cc"])[:, 0].tolist() == [3, 2]
     assert inner.asked == ["a", "bbb", "cc"]
     assert cached.embed([]).shape == (0, 2)

@@ -85,8 +85,7 @@ def test_columns_are_found_by_other_names_or_mapped(tmp_path: Path) -> None:
     assert plain([row])[0][2] == "q"
     (error,) = read(tmp_path / "m.jsonl", {"answer": "antwort"})
     assert "no column 'antwort' for answer; there are frage, answer" in str(error)
-    out = tmp_path / "o.jsonl"
-    arguments = ["--map", "query=frage", "--evaluators", "pii_leakage", "--out", str(out)]
+    arguments = ["--map", "query=frage", "--evaluators", "pii_leakage", "--out", str(tmp_path / "o.jsonl")]
     assert main(["eval", str(tmp_path / "m.jsonl"), *arguments]) == 0
 
 
@@ -145,8 +144,7 @@ def test_the_lines_of_several_processes(tmp_path: Path) -> None:
 def test_one_id_for_several_models_is_no_double(tmp_path: Path) -> None:
     """A question that several models answered has one row for each of them."""
     rows = [{"id": 1, "answer": "a", "model": m} for m in ("x", "y", "x")]
-    result = list(read(jsonl(tmp_path / "r.jsonl", rows)))
-    assert [isinstance(r, Row) for r in result] == [True, True, False]
+    assert [isinstance(r, Row) for r in read(jsonl(tmp_path / "r.jsonl", rows))] == [True, True, False]
 
 
 def test_evaluators_are_chosen_by_what_the_data_has(tmp_path: Path) -> None:
@@ -277,8 +275,7 @@ def test_the_judge_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
         served.behaviours = [good]
         assert main([*arguments, "--report", str(tmp_path / "report")]) == 0
         assert len(served.requests) == 12 + 7
-    scores = [row["scores"]["sexism"] for row in lines(tmp_path / "o.jsonl")]
-    assert all(score["value"] == 1.0 for score in scores)
+    assert all(row["scores"]["sexism"]["value"] == 1.0 for row in lines(tmp_path / "o.jsonl"))
     run = read_run(tmp_path / "report")
     assert sum(row.scores["sexism"].cost for row in run.results) == pytest.approx(7 * 110e-6)
 

@@ -33,8 +33,7 @@ def test_reading_data_sets_does_not_load_the_pipeline() -> None:
 def test_every_input_is_a_column(name: str) -> None:
     """Each input that an evaluator can need is a column of a data set, and arrives in the trace."""
     values = {"documents": ["a text"], "steps": [{"tool": "search"}], "constraints": [["a", "b"]]}
-    row = row_of({"answer": "yes", name: values.get(name, "a text")}, 1)
-    assert has_input(row.trace, name)
+    assert has_input(row_of({"answer": "yes", name: values.get(name, "a text")}, 1).trace, name)
 
 
 @pytest.mark.parametrize("line", rows(__file__, "lines_that_are_no_rows"))

@@ -44,8 +44,7 @@ def test_summary_counts_every_row_once() -> None:
 
 def test_perturbed_rows_do_not_count() -> None:
     """A row that is there twice would narrow every interval."""
-    lone = replace(rows([0.0])[0], id="p", perturbation="case", original="r0")
-    (s,) = summarise(run([*rows([1.0, 1.0]), lone]))
+    (s,) = summarise(run([*rows([1.0, 1.0]), replace(rows([0.0])[0], id="p", perturbation="case", original="r0")]))
     assert (s.rows, s.mean) == (2, 1.0)
 
 
@@ -137,8 +136,7 @@ def test_the_least_grounded_sentence() -> None:
 
 def test_primary_metric() -> None:
     """The first with a value. Without rows there is none."""
-    run_ = run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)
-    assert analyse(run_).primary == HALLUCINATION
+    assert analyse(run(rows([0.4], name="hallucination"), FAITHFULNESS, HALLUCINATION)).primary == HALLUCINATION
     empty = analyse(run([]))
     assert (empty.summaries, empty.problems, empty.insights, empty.primary) == ((), (), (), None)
 
@@ -182,10 +180,8 @@ def test_a_gate_on_the_share_of_passes() -> None:
     scores = [Score("faithfulness", 0.9, label) for label in ("pass", "pass", "pass", "fail", "refusal")]
     run_ = run([Result(str(i), "q", "a", scores={s.name: s}) for i, s in enumerate(scores)], FAITHFULNESS)
     assert gate_of(run_, "faithfulness=75%").problem == ""
-    missed = "faithfulness: 3 of 4 rows of (no model) pass, fewer than 80 %"
-    assert gate_of(run_, "faithfulness=80%").problem == missed
-    nothing = gate_of(run(rows([None])), "faithfulness=0%")
-    assert nothing.problem == "faithfulness: no row of (no model) passes or fails"
+    assert gate_of(run_, "faithfulness=80%").problem == "faithfulness: 3 of 4 rows of (no model) pass, fewer than 80 %"
+    assert gate_of(run(rows([None])), "faithfulness=0%").problem == "faithfulness: no row of (no model) passes or fails"
 
 
 @pytest.mark.parametrize("text", ["faithfulness=nan", "faithfulness=inf", "faithfulness=high", "faithfulness=%", "x"])

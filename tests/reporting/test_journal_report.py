@@ -104,8 +104,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Every field that the journal keeps comes back."""
     score = Score("judge", 0.0, "fail", cost=0.25, version="3", method="judge", sampling_probability=0.125)
     score = replace(score, failures=("retrieval", "generation"))
-    path = written(tmp_path / "j", [evaluation(NOW, score, Score("other", label="not_applicable"))])
-    (entry,) = read(path)
+    (entry,) = read(written(tmp_path / "j", [evaluation(NOW, score, Score("other", label="not_applicable"))]))
     assert entry.scores == (score, Score("other", label="not_applicable"))
     assert (entry.time, entry.probability) == (NOW, 1.0)
 
@@ -200,8 +199,7 @@ def test_figures_are_weighted(tmp_path: Path) -> None:
     """Pass rate, mean, requests and coverage are those of the whole traffic, not of the sample."""
     many = [evaluation(NOW - i, judged(False), sampling_probability=1.0) for i in range(1, 41)]
     few = [evaluation(NOW - i, judged(True, 0.1), sampling_probability=0.1) for i in range(1, 37)]
-    path = written(tmp_path / "j", many + few)
-    (app,) = live_report(path, NOW - HOUR, NOW).apps
+    (app,) = live_report(written(tmp_path / "j", many + few), NOW - HOUR, NOW).apps
     (row,) = app.rows
     assert row.now.passes.value == pytest.approx(0.9)
     assert row.now.score.value == pytest.approx(0.9 * 0.9 + 0.1 * 0.1)
@@ -313,8 +311,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     pytest.importorskip("jinja2")
     now = time.time()
     report = [evaluation(now - i, judged(i % 4 > 0), app=("a", "b")[i % 2]) for i in range(1, 201)]
-    path = written(tmp_path / "j", report)
-    monkeypatch.setenv("RAGTRACE_REPORT_FILE", str(path))
+    monkeypatch.setenv("RAGTRACE_REPORT_FILE", str(written(tmp_path / "j", report)))
     assert main(["report", "--since", "1h", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [app["name"] for app in rows["apps"]] == ["a", "b"]
@@ -386,8 +383,7 @@ def test_objectives_are_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main([*command, "2023-11-10T22:13", "--file", str(path)]) == 0
     (rule,) = yaml.safe_load(capsys.readouterr().out)
     assert (rule["record"], rule["labels"]["evaluator"]) == ("ragtrace_objective", "faithfulness")
-    few = days(tmp_path / "few", [0.22], hourly=5)
-    assert main([*command, "2023-11-13T22:13", "--file", str(few)]) == 0
+    assert main([*command, "2023-11-13T22:13", "--file", str(days(tmp_path / "few", [0.22], hourly=5))]) == 0
     text = capsys.readouterr().out
     assert "no objective from 12" in text  # fewer than 300 effective evaluations
     assert yaml.safe_load(text) is None

@@ -34,8 +34,7 @@ def written(run_: EvaluationRun, path: Path, *gates: str) -> ElementTree.Element
 
 def test_each_row_has_its_kind_of_result(tmp_path: Path) -> None:
     """A fail is a failure, a refusal or what does not apply is skipped, a failed evaluator is an error; all count."""
-    root = written(of_each_kind(), tmp_path / "new" / "junit.xml")
-    (suite,) = root
+    (suite,) = written(of_each_kind(), tmp_path / "new" / "junit.xml")
     kinds = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
     expected = {"good": [], "bad": ["failure"], "refused": ["skipped"], "without chunks": ["skipped"]}
     assert kinds == {**expected, "broken": ["error"]}

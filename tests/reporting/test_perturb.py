@@ -91,8 +91,7 @@ def test_quotations_are_left_alone() -> None:
 @given(st.lists(st.text(max_size=5), max_size=6), st.integers(0, 50))
 def test_chunk_order(contents: list[str], seed: int) -> None:
     """The same chunks in another order, or nothing where there is no other order."""
-    row = trace("q", *contents)
-    changed = of(row, "chunk_order", seed)
+    changed = of(trace("q", *contents), "chunk_order", seed)
     if len(set(contents)) < 2:
         assert changed is None
     else:

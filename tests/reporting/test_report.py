@@ -76,15 +76,13 @@ def test_the_page_has_no_script_and_asks_for_nothing(sample: EvaluationRun) -> N
 
 def test_markup_of_rows_is_shown_as_text() -> None:
     """It is there to be read, in every place where a row's text is shown."""
-    page = Page(report(analyse(attacked())))
-    assert sum("<script>alert(1)</script>" in text for text in page.text) > 15
+    assert sum("<script>alert(1)</script>" in text for text in Page(report(analyse(attacked()))).text) > 15
 
 
 def test_what_html_cannot_hold_is_replaced(tmp_path: Path) -> None:
     """Control characters and lone surrogates."""
     row = Result("1", "a\x00b\udc80\x1b[31m", "x", scores=rows([0.1])[0].scores)
-    text = write_report(analyse(run([row])), tmp_path).read_text(encoding="utf-8")
-    assert "a\ufffdb\ufffd\ufffd[31m" in text
+    assert "a\ufffdb\ufffd\ufffd[31m" in write_report(analyse(run([row])), tmp_path).read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 

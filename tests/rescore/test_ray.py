@@ -56,8 +56,7 @@ def _rescore(folder: Path, *arguments: str, code: int = 0, **environment: str) -
 def test_a_store_has_the_scores_of_local_processes(cluster: str, store_url: str, tmp_path: Path) -> None:
     """Logs get on Ray what local processes give them, from those evaluators alone that have not scored them."""
     fill(store_url, 60)
-    until = "2025-10-09T08:53:50"
-    _rescore(tmp_path, "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--until", until)
+    _rescore(tmp_path, "--store", store_url, "--evaluators", BRIEF, "--jobs", "1", "--until", "2025-10-09T08:53:50")
     command = ["--store", store_url, "--evaluators", f"{BRIEF},{FRAGILE}", "--ray", cluster]
     messages = _rescore(tmp_path, *command, "--out", "scores.jsonl")
     assert "Ray: 2 workers on 1 machines" in messages

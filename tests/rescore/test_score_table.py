@@ -17,8 +17,7 @@ BRIEF, FRAGILE = "tests.rescore.checks:brief", "tests.rescore.checks:fragile"
 
 
 def _table(path: Path) -> list[dict[str, Any]]:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install 'ragtrace-otel[eval]'")
-    table = parquet.read_table(path)
+    table = pytest.importorskip("pyarrow.parquet", reason="pip install 'ragtrace-otel[eval]'").read_table(path)
     assert {field.name: str(field.type).replace("double", "float64") for field in table.schema} == dict(COLUMNS)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows

@@ -29,8 +29,7 @@ def _fill(url: str, *versions: tuple[str, list[float]], label: str | None = "") 
 def test_two_versions_are_compared_pair_by_pair(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Paired intervals, the sentence of the console, and the logs that changed, those that changed most first."""
     before = [0.9] * 60
-    after = [0.9 - (0.6 + n / 50 if n < 15 else 0) for n in range(60)]
-    _fill(store_url, ("1", before), ("2", after))
+    _fill(store_url, ("1", before), ("2", [0.9 - (0.6 + n / 50 if n < 15 else 0) for n in range(60)]))
     assert main(["compare", "--store", store_url, "--evaluator", "brief", "1", "2"]) == 0
     printed = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in printed.splitlines()]

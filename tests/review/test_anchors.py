@@ -82,8 +82,7 @@ def test_a_silent_change_of_the_judge_is_seen(
 ) -> None:
     """In the next run, and said for a week; from then on later runs are compared with the changed judge."""
     reviewed(store)
-    days = [NOW, NOW + 60, NOW + 120, NOW + DAY + 120]
-    assert runs(store, days).says == "application"
+    assert runs(store, [NOW, NOW + 60, NOW + 120, NOW + DAY + 120]).says == "application"
     monkeypatch.setattr(f"{__name__}.behaviour", lambda value: max(0.0, change(value)))
     changed = runs(store, [NOW + 2 * DAY + 120])
     assert (changed.says, changed.changed, changed.kinds) == ("evaluator", NOW + 2 * DAY + 120, ("2",))
@@ -98,8 +97,7 @@ def test_another_version_is_run_at_once(store: Store, monkeypatch: pytest.Monkey
     runs(store, [NOW, NOW + 60, NOW + 120])
     monkeypatch.setattr(f"{__name__}.behaviour", lambda value: value**3)
     monkeypatch.setattr(f"{__name__}.another", replace(scripted, version="3"), raising=False)
-    other = replace(SETTINGS, evaluators=(f"{__name__}:another",))
-    assert score_again(store, other, now=NOW + HOUR) == MOST
+    assert score_again(store, replace(SETTINGS, evaluators=(f"{__name__}:another",)), now=NOW + HOUR) == MOST
     (drift,) = drifts(store, NOW + HOUR)
     assert (drift.says, drift.kinds) == ("evaluator", ("2", "3"))
     assert drift.more > 0

@@ -184,8 +184,7 @@ def test_an_import_of_something_else_ends_early(bare: tuple[Store, list[str]], t
     """A million lines that are no labels: the import ends after ten thousand and keeps what it read before."""
     store, hexes = bare
     one = {"trace_id": hexes[0], "evaluator": "good", "label": "pass"}
-    path = lines_of(tmp_path, one, "{}\n" * 1_000_000, one | {"evaluator": "late"})
-    result = import_labels(store, path, now=NOW)
+    result = import_labels(store, lines_of(tmp_path, one, "{}\n" * 1_000_000, one | {"evaluator": "late"}), now=NOW)
     assert (result.labels, len(result.errors)) == (1, 10_001)
     assert (result.errors[-1].line, "the import ends here" in result.errors[-1].why) == (10_002, True)
 

@@ -165,8 +165,7 @@ def test_what_a_rule_picks_does_not_depend_on_the_draw(store: Store) -> None:
     values = fill_store(store, [i / 100 for i in range(50)])
     fill(store, replace(ONLY_RANDOM, quota=25), NOW)
     drawn = {row.trace_id for row in queued(store)}
-    policy = replace(NONE, quota=20, shares={"worst": 1.0})
-    fill(store, policy, EVENING)
+    fill(store, replace(NONE, quota=20, shares={"worst": 1.0}), EVENING)
     rows = {row.trace_id: row for row in queued(store)}
     worst = set(sorted(values, key=values.__getitem__)[:20])
     assert {t for t, row in rows.items() if row.reason == "worst"} == worst
@@ -190,8 +189,7 @@ def test_agreement_is_unbiased_under_worst_first(store: Store) -> None:
     failing = [t for t in truth if truth[t] == "fail"]
     recall = sum(values[t] < 0.5 for t in failing) / len(failing)
     (user,) = people(store, "ann")
-    policy = replace(ONLY_RANDOM, quota=150, shares={"random": 0.4, "worst": 0.6})
-    fill(store, policy, EVENING)
+    fill(store, replace(ONLY_RANDOM, quota=150, shares={"random": 0.4, "worst": 0.6}), EVENING)
     judge_all(store, user, truth.__getitem__)
     weighted, naive = measure_evaluator(load_verdicts(store)), measure_evaluator(load_verdicts(store), weighted=False)
     bad_share = len(failing) / len(truth)
@@ -208,8 +206,7 @@ def test_weights_follow_what_is_done(store: Store) -> None:
     """Picked logs weigh 1 once their day is done, before that drawn ones stand for those that wait; others nothing."""
     fill_store(store, [i / 200 for i in range(100)])
     (user,) = people(store, "ann")
-    policy = replace(ONLY_RANDOM, quota=40, shares={"random": 0.5, "worst": 0.5})
-    fill(store, policy, EVENING)
+    fill(store, replace(ONLY_RANDOM, quota=40, shares={"random": 0.5, "worst": 0.5}), EVENING)
     rows = queued(store)
     picked = [row for row in rows if row.reason == "worst"]
     both = [row for row in picked if row.probability is not None]
@@ -234,8 +231,7 @@ def test_a_log_is_done_by_either_of_its_reviews(store: Store) -> None:
     """One reviewer alone gets one slot of each log: all that was picked counts. Others get the other slots."""
     fill_store(store, [i / 200 for i in range(100)])
     ann, bob = people(store, "ann", "bob")
-    policy = replace(ONLY_RANDOM, quota=40, shares={"random": 0.5, "worst": 0.5}, double=0.5)
-    fill(store, policy, EVENING)
+    fill(store, replace(ONLY_RANDOM, quota=40, shares={"random": 0.5, "worst": 0.5}, double=0.5), EVENING)
     rows = queued(store)
     assert sorted(judge_all(store, ann, lambda _: "fail")) == sorted({row.trace_id for row in rows})
     picked = {row.trace for row in rows if row.reason == "worst"}
@@ -247,8 +243,7 @@ def test_a_log_is_done_by_either_of_its_reviews(store: Store) -> None:
 
 def test_the_probability_of_evaluation_is_in_the_weight(store: Store) -> None:
     """A trace that was evaluated with probability 0.25 stands for four times as many."""
-    score = scored(good, 0.2, sampling_probability=0.25)
-    store.write([evaluation(0, score)], [good], now=NOW - 60)
+    store.write([evaluation(0, scored(good, 0.2, sampling_probability=0.25))], [good], now=NOW - 60)
     (user,) = people(store, "ann")
     fill(store, replace(NONE, quota=5, shares={"worst": 1.0}), NOW)
     judge_all(store, user, lambda _: "fail")

@@ -62,8 +62,7 @@ def test_few_verdicts_and_all_scores_say_what_people_would(store: Store) -> None
 
 def test_versions_and_applications_are_kept_apart(store: Store) -> None:
     """Another version of the evaluator, another model and another time have no verdicts."""
-    truth = filled(store, 300)
-    judged(store, truth, 40)
+    judged(store, filled(store, 300), 40)
     for known in ({"version": "2"}, {"model": "m", "app": "shop"}):
         assert estimate(store, "good", SINCE, UNTIL, **known) is not None
     for other in ({"version": "1"}, {"model": "n"}):
@@ -100,8 +99,7 @@ def test_the_report_says_what_people_would(
     store_url: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`ragtrace report` reads the configured store; without one it says nothing of people."""
-    truth = filled(store)
-    share = judged(store, truth)
+    share = judged(store, filled(store))
     journal = tmp_path / "journal.jsonl"
     runtime = ragtrace.init(evaluators=[good], report_file=str(journal), app="shop", workers=0)
     runtime.pipeline.submit(make_trace("question", ["text"], "answer", started=NOW - 60))

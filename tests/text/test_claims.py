@@ -62,8 +62,7 @@ def test_the_models_read_no_stars(answer: str, text: str) -> None:
 
 def test_base64_is_read_as_far_as_prose_of_the_same_cost() -> None:
     """A tokenizer makes three times as many pieces of it: less of it is read, and the rest is not judged."""
-    line = "65HEZqBGpKhDXlKTTuF4IeQda2TgpB8Vuqow687oKKSU7PSAbS9PQqHgIBln7DyNcL85GAo+"
-    reading = read("\n".join([line] * 300))
+    reading = read("\n".join(["65HEZqBGpKhDXlKTTuF4IeQda2TgpB8Vuqow687oKKSU7PSAbS9PQqHgIBln7DyNcL85GAo+"] * 300))
     assert not reading.complete
     assert 8_000 < reading.statements[-1].end < 12_500
 

@@ -42,8 +42,7 @@ def test_a_layout_without_values_has_none(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "values"), rows(__file__, "a_value_is_reported_once_and_as_in_the_text"))
 def test_a_value_is_reported_once_and_as_in_the_text(text: str, values: list[str]) -> None:
-    matches = find_personal_data(text) + find_secrets(text)
-    assert [text[match.start : match.end] for match in matches] == values
+    assert [text[match.start : match.end] for match in find_personal_data(text) + find_secrets(text)] == values
 
 
 def test_prose_has_no_view() -> None:

@@ -64,8 +64,7 @@ def test_a_function_that_raises_lets_nothing_out(function: object) -> None:
 
 def test_a_text_that_waited_for_others_has_its_whole_time() -> None:
     """Its own time begins when the thread takes it: four threads at once, each text half of the limit."""
-    limited = TimeLimited(lambda text: [time.sleep(0.3), text.upper()][1], 0.6)
-    sanitizer = Sanitizer(limited)
+    sanitizer = Sanitizer(TimeLimited(lambda text: [time.sleep(0.3), text.upper()][1], 0.6))
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(sanitizer.text, "abcd")) == ["A", "B", "C", "D"]
     assert sanitizer.failures.by_reason == {"timeout": 0, "error": 0}

@@ -22,8 +22,7 @@ def hide(text: str) -> str:
 def test_a_secret_at_the_cut_is_redacted_whole(position: int, copies: int) -> None:
     """Redaction comes before the cut, so no half of a secret remains at the end of a text that is cut."""
     text = "x" * position + SECRET * copies + "y" * 500
-    result = Sanitizer(hide).text(text, 200)
-    assert "MARKED" not in result
+    assert "MARKED" not in Sanitizer(hide).text(text, 200)
 
 
 def test_very_long_texts_are_redacted_up_to_their_cut() -> None:
