@@ -13,18 +13,12 @@ from tests.row_files import rows
 ORDERS, SENTENCES = rows(__file__, "ORDERS"), rows(__file__, "SENTENCES")
 
 
-@pytest.mark.parametrize(
-    "chunk",
-    [
-        json.dumps(ORDERS),
-        json.dumps(ORDERS, indent=2),
-        str(ORDERS),
-        "\n".join(json.dumps(order) for order in ORDERS),
-        json.dumps(ORDERS)[:-2],  # cut off by a limit
-    ],
-)
+WHOLE, LINES = json.dumps(ORDERS), "\n".join(map(json.dumps, ORDERS))
+
+
+@pytest.mark.parametrize("chunk", [WHOLE, json.dumps(ORDERS, indent=2), str(ORDERS), LINES, WHOLE[:-2]])
 def test_an_object_is_a_sentence(chunk: str) -> None:
-    """However it is written; its place is that of the whole object."""
+    """However it is written, also cut off by a limit; its place is that of the whole object."""
     parts = divide(chunk)
     assert ([part.text for part in parts], [chunk[part.start] for part in parts]) == (SENTENCES, ["{", "{"])
     assert chunk[parts[0].start : parts[0].end].endswith("}")

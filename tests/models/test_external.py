@@ -209,7 +209,8 @@ class GLiNER:
 
 
 def test_gliner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GLiNER's finds beside ours; a stand-in has its documented interface: weights are on the hub alone."""
+    """GLiNER's finds beside ours; a stand-in has its documented interface: weights are on the hub alone. What cannot be
+    loaded is an error."""
     stand_in(monkeypatch, "gliner", GLiNER=GLiNER)
     models = {"pii": "gliner:some/model"}
     text = "Bananas are yellow. " * 100 + "passport P1234567, card 4111 1111 1111 1111, Ada Byron, alias adab"
@@ -224,10 +225,6 @@ def test_gliner(monkeypatch: pytest.MonkeyPatch) -> None:
     found = score("contact_information", models, answer="Ada Byron writes as adab.")
     assert "person at 0-9, username at 20-24" in (found.explanation or "")
     assert score("contact_information", models, answer="Ada Byron wrote it.").label == "pass"
-
-
-def test_a_model_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, "gliner", GLiNER=GLiNER)
     found = score("pii_leakage", {"pii": "gliner:nobody/none"})
     assert found.error == "ModelError"
     assert "'nobody/none' cannot be loaded: no such model" in (found.explanation or "")
@@ -251,10 +248,7 @@ def test_presidio_repeats_nothing_that_ours_found(presidio: Models) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ["See www.acme.com, on 3 May 2021.", "Write to help@example.com.", "The host is 127.0.0.1.", "Order 912803456."],
-)
+@pytest.mark.parametrize("answer", rows(__file__, "presidio_does_not_cry_wolf"))
 def test_presidio_does_not_cry_wolf(presidio: Models, answer: str) -> None:
     """Web addresses and dates identify nobody; what our checks refute, or Presidio is not sure of, stays out."""
     assert score("pii_leakage", presidio, answer=answer).label == "pass"

@@ -101,15 +101,7 @@ def test_a_device_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_cannot_be_used_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ids that come twice, bytes that are no UTF-8, rows of another length: the rest is evaluated."""
     path = tmp_path / "t.csv"
-    path.write_bytes(
-        b"id,query,answer\n"
-        b"a,q,first\n"
-        b"a,q,again\n"
-        b"b,q,caf\xe9\n"
-        b'c,q,"two\nlines"\n'
-        b"d,q\n"
-        b"e,q,last\n"
-    )  # fmt: skip
+    path.write_bytes(b'id,query,answer\na,q,first\na,q,again\nb,q,caf\xe9\nc,q,"two\nlines"\nd,q\ne,q,last\n')
     out = tmp_path / "o.jsonl"
     assert main(["eval", str(path), "--evaluators", "looping_unique_sentences", "--out", str(out)]) == 1
     assert [row["id"] for row in lines(out)] == ["a", "c", "e"]

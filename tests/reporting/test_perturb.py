@@ -14,11 +14,8 @@ from ragtrace.records import Document, Trace
 from tests.row_files import rows
 
 _NUMBERS = re.compile(r"\d+")
-words = st.sampled_from(
-    ["what", "is", "the", "warranty", "of", "USB-C", "3.14", "iPhone", "https://x.io/a1?b=2", "jo@acme.io", "not",
-     "never", "Norway", "battery,", "(cover)", "12,000", "B2B", "how", "many", "mW", "don't"]
-)  # fmt: skip
-questions = st.lists(words, min_size=1, max_size=12).map(lambda w: " ".join(w) + "?")
+_WORDS = st.sampled_from(rows(__file__, "words"))
+questions = st.lists(_WORDS, min_size=1, max_size=12).map(lambda w: " ".join(w) + "?")
 
 
 def trace(query: str, *contents: str, number: int = 1) -> Trace:
@@ -65,10 +62,7 @@ def test_paraphrases(query: str, possible: list[str]) -> None:
     assert set(possible) <= {paraphrase(query, random.Random(seed)) for seed in range(60)}
 
 
-UNTURNED = ("Where is the meeting held?", "What is causing this?", "What is the thing that is used for?", "Who is Ann?")
-
-
-@pytest.mark.parametrize("query", UNTURNED)
+@pytest.mark.parametrize("query", rows(__file__, "unturned"))
 def test_frames_that_cannot_be_turned_are_not(query: str) -> None:
     """They are still asked politely."""
     result = {paraphrase(query, random.Random(seed)) or "" for seed in range(40)}

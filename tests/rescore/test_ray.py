@@ -7,12 +7,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.chatlogs.evaluations import fill
 from tests.ports import free_port
+from tests.reporting.terminal_sessions import ragtrace
 from tests.rescore.test_rescore_store import BRIEF, FRAGILE, _rows, kill_and_go_on
+from tests.row_files import rows
 from tests.waiting import until
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -46,9 +49,8 @@ def cluster() -> Iterator[str]:
 
 def _rescore(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
     """What the command writes on standard error; it ends with this code."""
-    command = [sys.executable, "-m", "ragtrace", "rescore", *arguments]
-    own = _environment(**environment)
-    run = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=250, check=False)
+    options: dict[str, Any] = {"cwd": folder, "env": _environment(**environment), "timeout": 250}
+    run = subprocess.run(ragtrace("rescore", *arguments), **options, capture_output=True, text=True, check=False)
     assert run.returncode == code, run.stderr
     return run.stderr
 
@@ -92,14 +94,7 @@ def test_a_log_that_ends_its_process_ends_the_run(cluster: str, tmp_path: Path) 
     assert "Ray's workers failed" in _rescore(tmp_path, *command, code=2).splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("nonsense", "invalid --ray 'nonsense'; give HOST:PORT, ray://HOST:PORT or auto"),
-        ("127.0.0.1:1", "--ray 127.0.0.1:1 does not answer"),
-        ("ray://127.0.0.1:1", "--ray ray://127.0.0.1:1 does not answer"),
-    ],
-)
+@pytest.mark.parametrize(("address", "message"), rows(__file__, "an_address_without_a_cluster"))
 def test_an_address_without_a_cluster_is_one_line(address: str, message: str, tmp_path: Path) -> None:
     """An invalid address, or one at which nothing listens, gives one line that says what to do."""
     fill(str(tmp_path / "s.db"), 3)

@@ -179,13 +179,8 @@ def test_files_that_hold_no_request(
 def test_options_that_do_not_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files that cannot be read or written, and options that contradict each other, end with 2."""
     Path("spans.jsonl").write_text(GOOD)
-    for arguments, message in (
-        (["absent.jsonl"], "absent.jsonl cannot be read"),
-        (["."], ". is a folder: give a file of spans"),
-        (["spans.jsonl", "--out", "no/such/folder/a.parquet"], "cannot be written"),
-        (["spans.jsonl", "--out", "no/such/folder/a"], "cannot be written"),
-    ):
-        assert main(["rescore", *arguments, "--evaluators", BRIEF, "--jobs", "1"]) == 2
+    for arguments, message in rows(__file__, "options_that_do_not_fit"):
+        assert main(["rescore", *arguments.split(), "--evaluators", BRIEF, "--jobs", "1"]) == 2
         assert message in capsys.readouterr().err.splitlines()[-1]
 
 
@@ -238,8 +233,7 @@ def test_a_run_over_a_file_that_was_stopped_goes_on(folder: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("trace_state", "head_sample", "probability"),
-    [("ot=th:c", "", 0.25), ("vendor=1,ot=th:8", "0.1", 0.5), ("", "0.1", 0.1), ("", "", 1.0)],
+    ("trace_state", "head_sample", "probability"), rows(__file__, "the_probability_of_a_head_sampler")
 )
 def test_scores_have_the_probability_of_a_head_sampler(
     trace_state: str, head_sample: str, probability: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 
@@ -70,14 +71,9 @@ def test_a_text_that_waited_for_others_has_its_whole_time() -> None:
     assert sanitizer.failures.by_reason == {"timeout": 0, "error": 0}
 
 
-def test_without_a_further_thread_nothing_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_further_thread_nothing_leaves() -> None:
     """At the system's limit of threads a text is not redacted, so it does not leave; the next one is tried again."""
     sanitizer = Sanitizer(TimeLimited(str.upper, 5.0))
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", _no_thread)
+    with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
         assert sanitizer.text("secret") == "[redaction failed]"
     assert sanitizer.text("secret") == "SECRET"
-
-
-def _no_thread(thread: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
