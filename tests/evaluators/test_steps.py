@@ -120,11 +120,7 @@ def test_the_recorder_gathers_calls(recorder: Recorder, recorded: Recorded) -> N
     called(recorder, "b", "fetch", None, error=TimeoutError())
     recorder.start("c", "root", semconv.OP_TOOL, "late")
     recorder.end("root")
-    assert list(recorded.traces[1].facts.steps) == [
-        {"tool": "search", "args": "pump", "result": "none"},
-        {"tool": "fetch", "args": "", "result": "error: TimeoutError"},
-        {"tool": "late", "args": ""},
-    ]
+    assert list(recorded.traces[1].facts.steps) == rows(__file__, "what_the_recorder_gathers")
 
 
 def test_what_is_gathered_is_bounded(recorder: Recorder, recorded: Recorded) -> None:

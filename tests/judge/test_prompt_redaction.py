@@ -26,10 +26,6 @@ def fail(text: str) -> str:
     raise ValueError(text)
 
 
-def sent(served: s.Server) -> str:
-    return json.dumps(served.requests)
-
-
 @pytest.mark.parametrize(("options", "text"), rows(__file__, "the_judge_reads_what_may_leave"))
 def test_the_judge_reads_what_may_leave(judging: Callable[..., Judge], options: dict[str, Any], text: str) -> None:
     """Its texts are redacted as `redact` says, or as `judge_redact` says."""
@@ -43,8 +39,8 @@ def test_a_value_at_the_cut_is_hidden_whole(judging: Callable[..., Judge]) -> No
     text = "a word " * 8_570 + ADDRESS + " and more" * 1_000
     with s.serving(s.says("{}")) as served:
         assert judging(served.url, redact="pii").ask(PROMPT, {"answer": text}).cut
-        assert "anna" not in sent(served)
-        assert "[email" in sent(served)
+        assert "anna" not in json.dumps(served.requests)
+        assert "[email" in json.dumps(served.requests)
 
 
 def test_a_text_that_cannot_be_redacted_is_not_sent(judging: Callable[..., Judge]) -> None:

@@ -45,10 +45,6 @@ def score(name: str, models: Models | None = None, **fields: Any) -> Score:
     return found
 
 
-def missing(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
-
-
 def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
     """A module with the interface that the library documents."""
     module = ModuleType(name)
@@ -61,7 +57,7 @@ def test_a_missing_package_is_named(
     monkeypatch: pytest.MonkeyPatch, models: Models, module: str, evaluator: str, package: str
 ) -> None:
     """The score is an error that says which setting wants what, and how to install it."""
-    missing(monkeypatch, module)
+    monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
     found = score(evaluator, models)
     assert found.error == "MissingExtraError"
     assert package in (found.explanation or "")
@@ -77,7 +73,7 @@ def test_a_name_that_cannot_be_right_is_refused(models: Models) -> None:
 def test_without_names_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """No library is asked for, and the embedded models answer."""
     for module in ("detoxify", "gliner", "presidio_analyzer", "sentence_transformers", "transformers"):
-        missing(monkeypatch, module)
+        monkeypatch.setitem(sys.modules, module, None)  # type: ignore[arg-type]
     external.warm(Settings())
     names = ("answer_similarity", "contact_information", "hallucination_cross_encoder", "pii_leakage", "toxicity")
     assert [score(name, reference="24 months").error for name in names] == [None] * 5

@@ -91,22 +91,14 @@ def test_a_row_that_cannot_be_says_why(fields: dict[str, Any], message: str) -> 
         row_of({"answer": "yes", **fields}, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("a.xlsx", b"PK\x03\x04rest", "an Excel workbook"),
-        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook"),
-        ("a.csv", "question,answer\n".encode("utf-16"), "UTF-16"),
-        ("a.jsonl", b"PAR1rest", "a name that ends with .parquet"),
-        ("bare.csv", b"query,ans\rwer,contexts\na,b,c\n", "bare.csv"),
-        ("deep.jsonl", b"[" * 100_000, "deep.jsonl"),
-        ("deep.json", b"[" * 100_000 + b"]" * 100_000, "deep.json"),
-    ],
-)
-def test_a_file_in_another_form_is_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+DEEP = [["deep.jsonl", "[" * 100_000, "deep.jsonl"], ["deep.json", "[" * 100_000 + "]" * 100_000, "deep.json"]]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), [*rows(__file__, "a_file_in_another_form"), *DEEP])
+def test_a_file_in_another_form_is_named(tmp_path: Path, name: str, content: str, words: str) -> None:
     """One line, which says what to do; also of a carriage return in the column names, and of brackets without end."""
     path = tmp_path / name
-    path.write_bytes(content)
+    path.write_bytes(content.encode("latin-1"))
     with pytest.raises(DataError, match=words):
         list(records(path))
 

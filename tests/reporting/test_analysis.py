@@ -74,10 +74,9 @@ def test_errors_above_five_percent() -> None:
     """5 of 100 are borne, 6 are a problem; rows to which the question does not apply are not counted."""
     for bad, message in ((5, 0), (6, 1)):
         results = rows([1.0] * 200)
-        for i in range(200):
-            given = Score("faithfulness", error="timeout") if i < bad else Score("faithfulness", label="not_applicable")
-            if i < bad or i >= 100:
-                results[i] = replace(results[i], scores={"faithfulness": given})
+        for i in (*range(bad), *range(100, 200)):
+            own = {"error": "timeout"} if i < bad else {"label": "not_applicable"}
+            results[i] = replace(results[i], scores={"faithfulness": Score("faithfulness", **own)})
         assert len([p for p in analyse(run(results)).problems if p.kind == "errors"]) == message
 
 

@@ -12,15 +12,10 @@ from ragtrace.batch.reporting.results import EvaluationRun, Result
 from ragtrace.errors import DataError
 from ragtrace.records import Score
 from tests.reporting.runs import FAITHFULNESS, big, run
+from tests.row_files import table
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "junit.xsd"
-SCORES = {
-    "good": Score("faithfulness", 0.9, "pass"),
-    "bad": Score("faithfulness", 0.1, "fail", explanation="It says <72> & more\x00"),
-    "refused": Score("faithfulness", label="refusal"),
-    "without chunks": Score("faithfulness", label="not_applicable"),
-    "broken": Score("faithfulness", error="TimeoutError", explanation="after 10 s"),
-}
+SCORES = {name: Score("faithfulness", **fields) for name, fields in table(__file__, "scores").items()}
 
 
 def of_each_kind() -> EvaluationRun:

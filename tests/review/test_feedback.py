@@ -4,6 +4,7 @@ import threading
 import urllib.request
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -18,6 +19,7 @@ from ragtrace.errors import DataError
 from ragtrace.records import Feedback
 from ragtrace.testing import make_trace
 from tests.review.review_data import NOW, evaluation, fill_store, good, queued, scored
+from tests.row_files import rows
 from tests.waiting import until
 
 POLICY = Policy(quota=20, shares={"feedback": 0.2}, double=0)
@@ -61,14 +63,11 @@ def test_feedback_before_its_trace(store: Store) -> None:
     assert [(f.thumbs, f.comment) for f in store.get(trace).feedback] == [(1, "yes"), (-1, "no")]
 
 
-@pytest.mark.parametrize("given", [
-    Feedback("abc", 1), Feedback("0" * 31 + "g", 1), Feedback("0" * 32, 2), Feedback("0" * 32),
-    Feedback("0" * 32, None, "  "),
-])  # fmt: skip
-def test_feedback_that_says_nothing_is_refused(store: Store, given: Feedback) -> None:
+@pytest.mark.parametrize("fields", rows(__file__, "feedback_that_says_nothing"))
+def test_feedback_that_says_nothing_is_refused(store: Store, fields: list[Any]) -> None:
     """With what is wrong; nothing is stored."""
     with pytest.raises(DataError, match="feedback"):
-        add_feedback(store, given, NOW)
+        add_feedback(store, Feedback(*fields), NOW)
     assert said(store) == []
 
 

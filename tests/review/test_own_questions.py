@@ -30,7 +30,8 @@ TONE = OwnQuestion("tone", "How is its tone?", "category", "", (Category("friend
 SCORE = OwnQuestion("score", "How good is it?", "number", low=0, high=10)
 GAP = OwnQuestion("gap", "What is missing?", "text")
 ANSWER = "Call Jane on +49 171 2345678 today. It costs nothing."
-PHONE = slice(ANSWER.index("+49"), ANSWER.index(" today"))
+BEHIND_PHONE = ANSWER.index(" today")
+MARKS = ((0, BEHIND_PHONE, "unsupported"), (ANSWER.index("It costs"), len(ANSWER), "contradicted"))
 
 
 def _reviewed(store: Store) -> str:
@@ -41,9 +42,8 @@ def _reviewed(store: Store) -> str:
     for question in (TONE, SCORE, GAP):
         own_questions.create(store, question)
     trace_id = f"{one.trace.trace_id:032x}"
-    costs = ANSWER.index("It costs")
-    marks = (Evidence(0, PHONE.stop, "unsupported"), Evidence(costs, len(ANSWER), "contradicted"))
     said = {"tone": "rude", "score": 3, "gap": "the opening hours of +49 171 2345678"}
+    marks = tuple(Evidence(*mark) for mark in MARKS)
     submit(store, trace_id, Review(trace_id, (), answers=said, evidence=marks), anna, NOW)
     return trace_id
 
@@ -58,7 +58,7 @@ def test_what_people_say_is_kept(store: Store) -> None:
     trace_id = _reviewed(store)
     content = _content(store, trace_id)
     assert content.answers == {"tone": "rude", "score": 3.0, "gap": "the opening hours of +49 171 2345678"}
-    assert content.evidence[0] == Evidence(0, PHONE.stop, "unsupported")
+    assert content.evidence[0] == Evidence(*MARKS[0])
     submit(store, trace_id, Review(trace_id, (Verdict("good", "fail"),)), 1, NOW, merge=True)
     assert _content(store, trace_id).answers == content.answers
     submit(store, trace_id, Review(trace_id, (), answers={"tone": "friendly"}), 1, NOW)
@@ -114,13 +114,10 @@ def test_marks_are_evidence_in_the_export(store: Store, tmp_path: Path) -> None:
     """With place, words and verdict; answers as texts or numbers; the same as Parquet."""
     _reviewed(store)
     row = _row(store, tmp_path / "out.jsonl")
-    costs = ANSWER.index("It costs")
     assert row["evidence"] == [
-        {"reviewer": "reviewer-1", "start": 0, "end": PHONE.stop, "text": ANSWER[: PHONE.stop],
-         "verdict": "unsupported"},
-        {"reviewer": "reviewer-1", "start": costs, "end": len(ANSWER), "text": "It costs nothing.",
-         "verdict": "contradicted"},
-    ]  # fmt: skip
+        {"reviewer": "reviewer-1", "start": start, "end": end, "text": ANSWER[start:end], "verdict": verdict}
+        for start, end, verdict in MARKS
+    ]
     answers = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
     assert answers == {"tone": "rude", "score": 3.0, "gap": "the opening hours of +49 171 2345678"}
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -8,16 +8,14 @@ from hypothesis import strategies as st
 
 from ragtrace.statistics import Estimate, wilson
 from ragtrace.statistics.differences import difference_sentence, independent_difference, paired_difference
+from tests.row_files import rows
 
 
 def _share(count: int, total: int) -> Estimate:
     return Estimate(count / total, wilson(count / total, total), total, total)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "low", "high"),
-    [((48, 80), (56, 70), 0.0524, 0.3339), ((3, 10), (9, 10), 0.1705, 0.8090), ((0, 10), (10, 10), 0.6075, 1.0)],
-)
+@pytest.mark.parametrize(("a", "b", "low", "high"), rows(__file__, "independent_shares"))
 def test_independent_shares(a: tuple[int, int], b: tuple[int, int], low: float, high: float) -> None:
     """Newcombe's own examples (1998, table II, method 10, without continuity correction)."""
     difference = independent_difference(_share(*a), _share(*b))
@@ -25,9 +23,7 @@ def test_independent_shares(a: tuple[int, int], b: tuple[int, int], low: float, 
     assert difference.value == pytest.approx(b[0] / b[1] - a[0] / a[1])
 
 
-@pytest.mark.parametrize(
-    ("cells", "low", "high"), [((36, 12, 2, 0), 0.0569, 0.3404), ((20, 12, 2, 16), 0.0562, 0.3292)]
-)
+@pytest.mark.parametrize(("cells", "low", "high"), rows(__file__, "paired_shares"))
 def test_paired_shares(cells: tuple[int, int, int, int], low: float, high: float) -> None:
     """Newcombe's own examples (1998, table III, method 10)."""
     both, other, one, neither = cells

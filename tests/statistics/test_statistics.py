@@ -75,10 +75,8 @@ def test_coverage(requests: int, runs: int, kind: str) -> None:
         verdicts, inclusion = sampled(chance, requests, 0.12)
         truth, result = 0.88, verdicts
         if kind == "score":
-            truth, result = (
-                0.88 * 0.8 + 0.12 * 0.3,
-                [chance.uniform(*((0.6, 1.0) if v else (0, 0.6))) for v in verdicts],
-            )
+            truth = 0.88 * 0.8 + 0.12 * 0.3
+            result = [chance.uniform(0.6, 1.0) if v else chance.uniform(0, 0.6) for v in verdicts]
         interval = weighted(result, inclusion).interval
         hits += interval[0] <= truth <= interval[1]
     assert hits / runs >= 0.93
