@@ -105,14 +105,6 @@ def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one(make: Make)
     assert batches == [[0, 1, 2, 3], [4, 5]]
 
 
-def test_an_item_waits_for_company_no_longer_than_the_wait(make: Make) -> None:
-    """A batch that does not become full is worked on all the same."""
-    done = threading.Event()
-    queue = make(lambda batch: done.set(), Bounds(batch=100, wait=0.01))
-    queue.put(1)
-    assert done.wait(60)
-
-
 def test_several_workers_share_the_items(make: Make) -> None:
     sessions: list[str] = []
 
@@ -235,16 +227,6 @@ def test_many_threads_lose_nothing(make: Make) -> None:
     assert (stats.total, stats.done + stats.dropped.get("queue_full", 0)) == (5_000, 5_000)
 
 
-def test_a_finaliser_that_puts_while_its_thread_holds_the_lock_does_not_block(make: Make) -> None:
-    """The garbage collector may run anything in the middle of `put`: the lock is reentrant."""
-    items: list[int] = []
-    queue = make(items.extend)
-    with queue.lock:
-        queue.put(1)
-    assert queue.flush()
-    assert items == [1]
-
-
 def test_work_that_fails_is_counted_logged_once_and_goes_on(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     items: list[int] = []
 
@@ -362,28 +344,6 @@ def test_flush_is_not_kept_by_what_comes_later(make: Make) -> None:
     flushing.join(30)
     assert result == [True]
     held.set()
-
-
-@pytest.mark.process
-@forking
-def test_a_forked_child_starts_empty_and_works(make: Make) -> None:
-    work = Blocked()
-    queue = make(work)
-    for i in range(3):
-        queue.put(i)
-    assert work.started.wait(60)
-
-    def child() -> bool:
-        work.release.set()
-        before = queue.stats()
-        queue.put(99)
-        flushed = queue.flush(30)
-        return before.total == before.waiting == before.running == 0 and flushed and work.batches == [[99]]
-
-    in_fork(child)
-    work.release.set()
-    assert queue.flush()
-    assert work.batches == [[0], [1], [2]]
 
 
 @pytest.mark.process

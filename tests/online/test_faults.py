@@ -144,7 +144,7 @@ def test_the_reason_of_a_failure_is_one_word() -> None:
     assert scores[0].error == "evaluator_error"
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
 @pytest.mark.parametrize("kind", ["plain", "batch", "coroutine"])
 def test_an_exception_that_ends_a_thread_costs_one_score(make: Make, error: type[BaseException], kind: str) -> None:
     def judge(trace: Trace) -> float:

@@ -124,21 +124,6 @@ def test_a_check_that_keeps_failing_rests() -> None:
     assert [scores[0].error for scores in results] == ["RuntimeError", "circuit_open"]
 
 
-def test_one_bad_trace_does_not_spoil_its_batch(make: Make, capture: Capture) -> None:
-    @evaluator(batch=True)
-    def picky(traces: Sequence[Trace]) -> list[float]:
-        if any(trace.answer == "bad" for trace in traces):
-            raise ValueError("bad")
-        return [1.0] * len(traces)
-
-    pipeline = make([picky], capture)
-    for answer in ("a", "bad", "c"):
-        pipeline.submit(make_trace(answer=answer))
-    found = {e.trace.answer: scores_of(e)["picky"] for e in capture.wait(3)}
-    assert found["bad"].error == "ValueError"
-    assert found["a"].value == found["c"].value == 1.0
-
-
 def test_async_checks_run_together(make: Make, capture: Capture) -> None:
     together, most = 0, 0
 

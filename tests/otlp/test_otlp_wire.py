@@ -95,21 +95,6 @@ def test_tree_and_events_arrive(protocol: str, request: pytest.FixtureRequest, m
     assert semconv.EVALUATION_SCORE_VALUE not in failed
 
 
-@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_a_dead_endpoint(protocol: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-    runtime = ragtrace.init(
-        evaluators=[half], otlp_endpoint="http://127.0.0.1:9", frameworks=("langchain",), sample_per_second=0
-    )
-    try:
-        assert [ask(f"q{i}").content for i in range(5)] == ["An answer."] * 5
-        runtime.flush(30)
-        stats = runtime.export
-    finally:
-        runtime.close(0.1)
-    assert (stats.spans.exported, sum(stats.spans.failed.values())) == (0, 15)
-
-
 def test_late_scores_arrive_as_linked_spans(http_receiver: tuple[str, Received]) -> None:
     endpoint, received = http_receiver
     release = threading.Event()

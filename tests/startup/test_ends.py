@@ -27,6 +27,8 @@ from ragtrace.settings import Settings
 from ragtrace.testing import Capture, make_trace
 from tests.startup.conftest import Start, quick
 
+_NOBODY = "http://127.0.0.1:9"
+
 
 def ask(question: str = "How?") -> None:
     chain = RunnableLambda(lambda q: q) | FakeListChatModel(responses=["An answer."])
@@ -57,16 +59,18 @@ def test_flush_waits_for_evaluations_and_spans(start: Start, tmp_path: Path, mon
     assert "gen_ai.evaluation.quick.score" in (tmp_path / "spans.jsonl").read_text()
 
 
-@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:9"])
+@pytest.mark.parametrize(("endpoint", "protocol"), [(None, ""), (_NOBODY, "http/protobuf"), (_NOBODY, "grpc")])
 @pytest.mark.parametrize("file", [None, "/dev/full"])
 def test_flush_says_that_spans_did_not_arrive(
-    start: Start, monkeypatch: pytest.MonkeyPatch, file: str | None, endpoint: str | None
+    start: Start, monkeypatch: pytest.MonkeyPatch, file: str | None, endpoint: str | None, protocol: str
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
     runtime = start(spans_file=file, otlp_endpoint=endpoint)
     ask()
     assert ragtrace.flush(30) == (file is endpoint is None)
-    assert endpoint is None or runtime.export.spans.exported == 0
+    spans = runtime.export.spans
+    assert endpoint is None or (spans.exported, sum(spans.failed.values())) == (0, 2)
     assert None in (file, endpoint) or runtime.export.file_spans.failed == {"rejected": 2}
 
 

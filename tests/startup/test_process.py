@@ -217,28 +217,6 @@ def test_sigterm_while_ragtrace_closes_loses_nothing(begin: str, tmp_path: Path)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_prefork_servers(tmp_path: Path) -> None:
-    body = """
-    runtime = init(quick)
-    chain.invoke('parent')
-    children = []
-    for i in range(2):
-        pid = os.fork()
-        if pid == 0:
-            chain.invoke('child')
-            runtime.flush(20)
-            os._exit(0)
-        children.append(pid)
-    print([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
-    """
-    done, spans = run(tmp_path, body)
-    assert done.returncode == 0, done.stderr
-    assert "[0, 0]" in done.stdout
-    assert scores(spans) == [1.0] * 3
-    assert len({s["span_id"] for s in spans}) == len(spans) == 9
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_children_of_multiprocessing_lose_nothing(tmp_path: Path) -> None:
     """Children that end by os._exit, alone or in a pool of processes, evaluate and send their requests before."""
     body = """
@@ -387,17 +365,6 @@ def test_recycled_processes_of_celery_lose_nothing(tmp_path: Path) -> None:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(120) == 0
     assert scores(read(file)) == [1.0] * 12
-
-
-def test_import_is_light() -> None:
-    heavy = {
-        "langchain_core", "llama_index", "llama_index_instrumentation", "opentelemetry.sdk", "prometheus_client",
-        "numpy", "onnxruntime", "tokenizers", "litellm", "sentence_transformers", "torch", "rich", "phonenumbers",
-        "ragtrace_langchain", "ragtrace_llama_index", "ragtrace_otlp", "ragtrace_prometheus",
-    }  # fmt: skip
-    code = "import sys, ragtrace; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not heavy & set(done.stdout.split())
 
 
 EARLY = """
