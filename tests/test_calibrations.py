@@ -18,6 +18,7 @@ from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Score, Trace
 from ragtrace.testing import Capture, Clock, make_trace
+from tests.row_files import rows
 
 
 @evaluator(needs={"answer"}, threshold=0.5, version="3")
@@ -90,24 +91,9 @@ def test_evaluators_in_a_child_process_are_labelled_by_it_too(path: Path, opened
     assert after.version == f"{check.version}+c1"
 
 
-def _with(**wrong: Any) -> str:
-    row = {"version": "3", "number": 1, "threshold": 1, "direction": "higher", "made": 1, **wrong}
-    return json.dumps({"format": "ragtrace-calibration", "schema": 1, "evaluators": {"length": row}})
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{", "cannot be read"),
-        ("[]", "no calibration file"),
-        ('{"format": "ragtrace-calibration", "schema": 2, "evaluators": {}}', "this release reads 1"),
-        (_with(threshold=float("nan")), "length: `threshold` is nan; it must be a number"),
-        (_with(version="3+c1"), "length: `version`"),
-        (_with(number=True), "length: `number`"),
-    ],
-)
+@pytest.mark.parametrize(("content", "words"), rows(__file__, "a_broken_file_leaves_the_last_good_one"))
 def test_a_broken_file_leaves_the_last_good_one(
-    path: Path, opened: list[Running], caplog: pytest.LogCaptureFixture, content: str, said: str
+    path: Path, opened: list[Running], caplog: pytest.LogCaptureFixture, content: str, words: str
 ) -> None:
     """It is logged once, with what is wrong; thresholds and versions stay; the next good file is taken."""
     save(path, [entry(length, 0.3)])
@@ -117,7 +103,7 @@ def test_a_broken_file_leaves_the_last_good_one(
         labels = [running.score("x" * 40) for _ in range(3)]
     assert [(s.label, s.version) for s in labels] == [("pass", "3+c1")] * 3
     assert len([r for r in caplog.records if r.name == "ragtrace.calibrations"]) == 1
-    assert said in caplog.text
+    assert words in caplog.text
     path.unlink()
     assert running.score("x" * 40).version == "3+c1"
     save(path, [entry(length, 0.3, number=5)])

@@ -13,6 +13,7 @@ from ragtrace.records import Facts, Trace
 from ragtrace.sampling import Decision, Sampler, any_of, behind_head, errors, rate_limit, ratio
 from ragtrace.testing import Clock, make_trace
 from tests.conftest import Gathering
+from tests.row_files import rows
 
 trace_sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
 from opentelemetry import trace as trace_api  # noqa: E402
@@ -111,10 +112,7 @@ def test_published_requests_are_behind_it() -> None:
     assert sampler(make_trace()).probability == pytest.approx(0.15)
 
 
-@pytest.mark.parametrize(
-    "state",
-    ["th:", "th:xyz", "th:0123456789abcdef0", "rv:12", "TH:8", "th:-1", "th:+8", ";;", "th", "rv:zzzzzzzzzzzzzz"],
-)
+@pytest.mark.parametrize("state", rows(__file__, "what_is_no_threshold_is_none"))
 def test_what_is_no_threshold_is_none(state: str) -> None:
     """A member of another form says nothing: the trace id is R, and no head sampler is known."""
     trace = make_trace(trace_id=0x9ABCDEF0123456, facts=Facts(trace_state=state, from_spans=True))

@@ -45,10 +45,7 @@ def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["", "http://[::1]:4318/v1/traces", "collector:4317", "unix:///run/c.sock", "nats://a:1,b:2/s", "kafka://a,b/s"],
-)
+@pytest.mark.parametrize("address", rows(__file__, "addresses_of_every_form_are_taken"))
 @pytest.mark.parametrize("signal", ["", "TRACES_"])
 def test_addresses_of_every_form_are_taken(address: str, signal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Collectors by URL, over gRPC also by host or socket, and brokers with several servers."""
@@ -139,15 +136,7 @@ def test_a_section_is_a_table_of_the_same_file(tmp_path: Path, table: str) -> No
     assert roles == {"x=y": "admin", "*": "viewer"}
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("quotta = 3", ("there is no setting quotta in [review] of", "did you mean quota?")),
-        ("quota = 2000", ("quota in [review] of", "is 2000", "from 0 to 1000")),
-        ("related = []", ("there is no setting related",)),
-        ('secret = "x"', ("secret in [review] of", "RAGTRACE_CONSOLE_REVIEW_SECRET")),
-    ],
-)
+@pytest.mark.parametrize(("line", "words"), rows(__file__, "a_wrong_setting_of_a_section_names_the_table"))
 def test_a_wrong_setting_of_a_section_names_the_table(tmp_path: Path, line: str, words: tuple[str, ...]) -> None:
     """An unknown key of a table is an error with a suggestion; a secret belongs to the environment."""
     file = tmp_path / "ragtrace.toml"

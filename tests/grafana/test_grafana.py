@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.grafana import ROOT, check, first
+from tests.row_files import rows
 
 needs_tools = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("amtool") is None,
@@ -76,12 +77,7 @@ def test_a_mutated_dashboard_is_caught(name: str, monkeypatch: pytest.MonkeyPatc
     assert list(check.lint()) != [], name
 
 
-RULES = (
-    ('verdict="fail"}[5m]', 'verdict="pass"}[5m]'), ("_weight_squared_total", "_weight_total"), ("> 6.5", "> 65"),
-    ("> 8.5", "> 85"), ("severity: page", "severity: ticket"), ("1.2528", "0.12528"),
-    ("and on (evaluator) ragtrace_pages", "unless on (evaluator) ragtrace_pages"),
-    ("absent(ragtrace_build_info)", "absent(up)"), ("ragtrace_evaluator_info[1h]", "ragtrace_evaluator_info[1m]"),
-)  # fmt: skip
+RULES = rows(__file__, "a_mutated_rule_is_caught")
 
 
 @needs_tools

@@ -9,6 +9,7 @@ import pytest
 
 from ragtrace import cli
 from tests.house import ROOT
+from tests.row_files import rows
 
 
 @pytest.mark.parametrize("page", plain_words.PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -52,16 +53,7 @@ def test_command_line_has_plain_words() -> None:
     assert [words for text in helps for words in plain_words.banned(text)] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("A chapter of the manual.", ["A chapter of the manual."]),
-        ("It reads the manual. Nothing of the old kind.", ["Nothing of the old kind."]),
-        ("**A title.** It waits for the `span`.\n\n| a table of the pages. |", []),
-        ("- `x`: the author of the manual.\n- The model answers.", ["`: the author of the manual."]),
-        ("```\nThe block of the code.\n```\n# The title of the page.", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentences"), rows(__file__, "sentences_without_a_verb_are_seen"))
 def test_sentences_without_a_verb_are_seen(text: str, sentences: list[str]) -> None:
     """A sentence without a word that can be a verb is reported; titles, tables, code and short lines are not read."""
     assert list(plain_words.verbless(text)) == sentences

@@ -10,6 +10,7 @@ from ragtrace.errors import SettingError
 from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.settings import load
 from ragtrace.text.sanitizer import Sanitizer
+from tests.row_files import rows
 
 KEY = "a key of sixteen characters or more"
 ADDRESS = "anna.berg@example.org"
@@ -98,16 +99,7 @@ def test_a_function_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
     assert redact_texts(load(), shout)[1].text("a") == "A"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"redact": "everything"}, "give one of off, pii, names, hash, metadata_only"),
-        ({"redact": f"{__name__}:KEY"}, "not a function"),
-        ({"redact": "hash"}, "redact_key"),
-        ({"redact": "hash", "redact_key": "NO_SUCH_VARIABLE"}, "neither an environment variable"),
-        ({"redact": "hash", "redact_key": "SHORT_KEY"}, "16 characters"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), rows(__file__, "a_wrong_mode_is_refused"))
 def test_a_wrong_mode_is_refused(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str) -> None:
     monkeypatch.setenv("SHORT_KEY", "geheim")
     with pytest.raises(SettingError, match=message) as error:

@@ -18,6 +18,7 @@ import pytest
 
 from tests.applications.processes import celery_client
 from tests.ports import free_port
+from tests.row_files import rows
 
 PRELUDE = """
 import os, signal, sys, time, threading
@@ -138,16 +139,7 @@ def test_a_hanging_evaluator_does_not_keep_the_process(tmp_path: Path) -> None:
     assert {a["ragtrace.evaluation.status"] for a in roots(spans)} <= {"pending_timeout", "dropped"}
 
 
-@pytest.mark.parametrize(
-    ("end", "code", "words"),
-    [
-        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, ""),
-        ("os.kill(os.getpid(), signal.SIGHUP)", -signal.SIGHUP, ""),
-        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nos.kill(os.getpid(), signal.SIGTERM)", 7, ""),
-        ("raise RuntimeError('its own')", 1, "its own"),
-    ],
-    ids=["SIGTERM", "SIGHUP", "an own handler", "an exception"],
-)
+@pytest.mark.parametrize(("end", "code", "words"), rows(__file__, "what_ends_a_process_flushes"))
 def test_what_ends_a_process_flushes(end: str, code: int, words: str, tmp_path: Path) -> None:
     """What a process holds when it dies is sent; it dies of its signal, its own handler or its own exception."""
     done, spans = run(tmp_path, f"init(quick)\nfor i in range(3): chain.invoke('q')\n{end}\ntime.sleep(30)")
@@ -318,15 +310,7 @@ def app(environ, start_response):
 """
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--max-requests", "6"],
-        ["--worker-class", "gthread", "--threads", "2", "--max-requests", "6", "--preload"],
-        ["--worker-class", "uvicorn.workers.UvicornWorker", "--preload"],
-    ],
-    ids=["sync", "gthread, preloaded", "uvicorn, preloaded"],
-)
+@pytest.mark.parametrize("options", rows(__file__, "recycled_workers_of_gunicorn_lose_nothing"))
 def test_recycled_workers_of_gunicorn_lose_nothing(options: list[str], tmp_path: Path) -> None:
     """Each worker evaluates and sends its requests before another one replaces it, and at the server's SIGTERM."""
     kind = SERVER if "uvicorn.workers.UvicornWorker" in options else WSGI

@@ -14,17 +14,14 @@ import yaml
 from ragtrace.settings import load
 from ragtrace.worker.worker_settings import load_worker
 from ragtrace_brokers.address import parse_address
+from tests.row_files import table
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kubernetes"
 SCHEMA = json.loads((Path(__file__).parents[1] / "schemas" / "keda-scaled-object.json").read_text("utf-8"))
 VERSION = "1.37"
-BROKERS = ["nats", "redis", "kafka"]
-TRIGGERS = {
-    "nats": ("nats-jetstream", {"natsServerMonitoringEndpoint", "account", "stream", "consumer", "lagThreshold"}),
-    "redis": ("redis-streams", {"address", "stream", "consumerGroup", "lagCount", "activationLagCount"}),
-    "kafka": ("kafka", {"bootstrapServers", "topic", "consumerGroup", "lagThreshold", "offsetResetPolicy"}),
-}
+TRIGGERS: dict[str, tuple[str, list[str]]] = table(__file__, "triggers")
 """Each broker's scaler, and the keys that KEDA's documentation describes, as far as the manifests may use them."""
+BROKERS = list(TRIGGERS)
 
 
 def rendered(folder: Path) -> Iterator[dict[str, Any]]:
@@ -103,7 +100,7 @@ def test_scalers_look_at_the_workers_stream(broker: str) -> None:
         kind, keys = TRIGGERS[broker]
         own = trigger["metadata"]
         assert trigger["type"] == kind
-        assert set(own) <= keys
+        assert own.keys() <= set(keys)
         assert own.get("stream", own.get("topic")) == address.stream
         assert own.get("consumer", own.get("consumerGroup")) in (group, f"{address.stream}.{group}")
         host = own.get("address") or own.get("bootstrapServers") or own["natsServerMonitoringEndpoint"]
