@@ -1,18 +1,16 @@
 """Everything in grafana/ holds together, and Prometheus's own tools agree."""
 
-import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.grafana import ROOT, check, first
-from tests.row_files import rows
+from tests.grafana import ROOT, check, mutated
+from tests.row_files import rows, table
 
 needs_tools = pytest.mark.skipif(
     shutil.which("promtool") is None or shutil.which("amtool") is None,
@@ -53,26 +51,14 @@ def test_every_alert_is_tested() -> None:
     assert fired == {rule["alert"] for rule in check.rules() if "alert" in rule}
 
 
-LINE = "timeseries"
-MUTATIONS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "no description": lambda page: first(page, LINE).update(description=""),
-    "no unit": lambda page: first(page, LINE)["fieldConfig"]["defaults"].pop("unit"),
-    "an unknown variable": lambda page: first(page, LINE)["targets"][0].update(expr="up{x=~'$nobody'}"),
-    "its own data source": lambda page: first(page, LINE).update(datasource={"type": "prometheus", "uid": "mine"}),
-    "two panels in one place": lambda page: page["panels"][1].update(gridPos=page["panels"][0]["gridPos"]),
-    "two of one id": lambda page: page["panels"][1].update(id=page["panels"][0]["id"]),
-    "editable": lambda page: page.update(editable=True),
-    "a lost runbook": lambda page: first(page, LINE).update(links=[{"url": "x/docs/runbooks/Nothing.md"}]),
-    "a type that is not rendered": lambda page: first(page, LINE).update(type="gauge"),
-}
+MUTATIONS: dict[str, Any] = table(__file__, "mutations")
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutated_dashboard_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What breaks a dashboard is found."""
     pages = check.dashboards()
-    page = json.loads(json.dumps(pages["ragtrace-overview.json"]))
-    MUTATIONS[name](page)
+    page = mutated(pages["ragtrace-overview.json"], *MUTATIONS[name])
     monkeypatch.setattr(check, "dashboards", lambda: {**pages, "ragtrace-overview.json": page})
     assert list(check.lint()) != [], name
 

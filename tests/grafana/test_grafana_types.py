@@ -1,13 +1,12 @@
 """The dashboards are what Grafana's own types say that a dashboard is, in TypeScript's compiler."""
 
-import json
 import shutil
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.grafana import check, first
+from tests.grafana import check, mutated
+from tests.row_files import table
 
 pytestmark = [
     pytest.mark.skipif(
@@ -18,40 +17,15 @@ pytestmark = [
 ]
 
 
-def defaults(page: dict[str, Any], kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = first(page, kind)["fieldConfig"]["defaults"]
-    return found
-
-
-MUTATIONS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "unit": lambda page: defaults(page, "stat").update(unit=5),
-    "property": lambda page: defaults(page, "timeseries").update(unti="percent"),
-    "panel": lambda page: first(page, "table").update(titel="Worst"),
-    "option": lambda page: first(page, "timeseries")["options"]["legend"].update(showLegends=True),
-    "custom": lambda page: defaults(page, "timeseries")["custom"].update(lineWitdh=2),
-    "enumeration": lambda page: defaults(page, "timeseries")["thresholds"].update(mode="relative"),
-    "threshold": lambda page: defaults(page, "stat")["thresholds"]["steps"][0].update(value="0.8"),
-    "missing": lambda page: first(page, "heatmap")["options"].pop("color"),
-    "kind": lambda page: first(page, "stat").update(type="gauge"),
-    "place": lambda page: first(page, "stat")["gridPos"].pop("w"),
-    "query": lambda page: first(page, "stat")["targets"][0].update(expr=1),
-    "link": lambda page: next(p for p in check.panels(page) if p.get("links"))["links"][0].update(type="url"),
-    "variable": lambda page: page["templating"]["list"][0].update(hide="yes"),
-    "refresh": lambda page: page["templating"]["list"][1].update(refresh=7),
-    "time": lambda page: page["time"].pop("to"),
-    "schema": lambda page: page.pop("schemaVersion"),
-}
+MUTATIONS: dict[str, Any] = table(__file__, "mutations")
 
 
 def test_dashboards_are_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler has nothing to say of the shipped ones, and something of each mutated one: one run for all."""
     pages = check.dashboards()
-    mutated = {}
-    for name, mutate in MUTATIONS.items():
-        page = json.loads(json.dumps(pages["ragtrace-overview.json"]))
-        mutate(page)
-        mutated[f"mutated-{name}.json"] = page
-    monkeypatch.setattr(check, "dashboards", lambda: {**pages, **mutated})
+    page = pages["ragtrace-overview.json"]
+    others = {f"mutated-{name}.json": mutated(page, *mutation) for name, mutation in MUTATIONS.items()}
+    monkeypatch.setattr(check, "dashboards", lambda: {**pages, **others})
     findings = list(check.typed())
     assert [line for line in findings if not line.startswith("mutated-")] == []
     assert {line.split(".json")[0].removeprefix("mutated-") for line in findings} == MUTATIONS.keys()

@@ -10,6 +10,7 @@ import pytest
 
 from tests.grafana import check, simulate
 from tests.prometheus.metrics_page import documented
+from tests.row_files import table
 
 pytestmark = [
     pytest.mark.skipif(
@@ -24,12 +25,7 @@ END = 1_772_467_200
 """2 March 2026, 16:00 UTC."""
 SHOWN = 6 * 3_600
 STEP = 120
-BEYOND = {
-    "budget left, 7 days": (-math.inf, 1.0),
-    "Difference to the past, 1 hour": (-1.0, 1.0),
-    "Weight check": (0.85, 1.2),
-    "Judge's budget left": (-1.0, 1.0),
-}
+BEYOND: dict[str, list[float]] = table(__file__, "beyond")
 """Shares that may leave 0..1, and how far."""
 
 
@@ -80,9 +76,7 @@ def answers(url: str, target: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_query_has_an_answer(panel: dict[str, Any], target: dict[str, Any], prometheus: str) -> None:
     """No error, some values, not too many series, shares between 0 and 1, and the labels that the legend shows."""
     found = answers(prometheus, target)
-    if (
-        panel["title"] == "Worst application now"
-    ):  # one of its three queries has an answer: bad, good, or no evaluations
+    if panel["title"] == "Worst application now":  # one of its queries has an answer: bad, good, or no evaluations
         both = [answers(prometheus, t | {"expr": check.plain(t["expr"])}) for t in panel["targets"]]
         assert [len(each) for each in both] == [1, 0, 1, 0]
         return
@@ -92,16 +86,13 @@ def test_a_query_has_an_answer(panel: dict[str, Any], target: dict[str, Any], pr
     assert any(not math.isnan(value) for value in values)
     name, unit = column(panel, target)
     if unit == "percentunit":
-        low, high = BEYOND.get(name, (-1e-6, 1.05))
+        low, high = BEYOND.get(name, [-1e-6, 1.05])
         assert all(math.isnan(value) or low <= value <= high for value in values), (min(values), max(values))
     if unit == "percent":
         assert max(values) > 1.05, "0 to 1 is percentunit"
-    for label in re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"]):
-        assert all(label in series["metric"] for series in found), label
-    # What a legend shows tells the series apart.
-    if panel["type"] == "timeseries" and len(found) > 1:
-        shown = re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"])
-        named = {tuple(series["metric"][label] for label in shown) for series in found}
+    shown = re.findall(r"\{\{\s*(\w+)\s*\}\}", target["legendFormat"])
+    named = {tuple(series["metric"][label] for label in shown) for series in found}
+    if panel["type"] == "timeseries":  # what a legend shows tells the series apart
         assert len(named) == len(found), target["legendFormat"]
 
 
@@ -115,12 +106,9 @@ def test_a_variable_has_values(name: str, prometheus: str) -> None:
         asked = variable["query"]
         matched = re.fullmatch(r"label_values\((.+), (\w+)\)", asked if isinstance(asked, str) else asked["query"])
         match, label = check.plain(matched[1]), matched[2]
-        found = simulate.ask(
-            prometheus, f"label/{label}/values", **{"match[]": match, "start": END - SHOWN, "end": END}
-        )
-        assert found
-        current = variable["current"]["value"]
-        assert current == "$__all" or current in found
+        query = {"match[]": match, "start": END - SHOWN, "end": END}
+        assert (values := simulate.ask(prometheus, f"label/{label}/values", **query))
+        assert variable["current"]["value"] in ("$__all", *values)
 
 
 def test_annotations_mark_pages_and_what_was_deployed(prometheus: str) -> None:
@@ -168,10 +156,8 @@ def test_the_first_row_names_the_application_that_fell(prometheus: str) -> None:
     assert 0 < lower < values("Applications, worst first", "fails")["helpdesk"] < upper < 1
     assert values("What changed", "since") == {"shop": (END - 4 * 3_600) * 1_000}
     causes = values("Main causes of bad answers, last hour", "share")
-    assert (
-        max((key for key in causes if key.startswith("helpdesk")), key=causes.__getitem__)
-        == "helpdesk:irrelevant_context"
-    )
+    of_helpdesk = [key for key in causes if key.startswith("helpdesk")]
+    assert max(of_helpdesk, key=causes.__getitem__) == "helpdesk:irrelevant_context"
     assert sum(value for key, value in causes.items() if key.startswith("shop")) == pytest.approx(1)
 
 
