@@ -10,22 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace import sampling
 from ragtrace.errors import SettingError
 from ragtrace.records import Trace
-from ragtrace.sampling import (
-    Decision,
-    Sampler,
-    all_of,
-    any_of,
-    attribute,
-    errors,
-    joint,
-    rate_limit,
-    ratio,
-    share,
-    slow,
-    stratified,
-)
+from ragtrace.sampling import Decision, Sampler, all_of, any_of, attribute, errors, rate_limit, ratio, share, slow
 from ragtrace.testing import Clock, make_trace
 
 trace_ids = st.integers(1, 2**128 - 1)
@@ -87,7 +75,7 @@ def test_unions_and_intersections_of_consistent_samplers(trace_id: int, one: flo
 def test_independent_decisions_multiply() -> None:
     """A decision that did not look at R is independent of one that did."""
     by_id, by_rate = Decision(True, 0.5, "ratio"), Decision(True, 0.2, "rate_limit", consistent=False)
-    assert joint(by_id, by_rate).probability == pytest.approx(0.1)
+    assert sampling.joint(by_id, by_rate).probability == pytest.approx(0.1)
     union = any_of(lambda _: by_id, lambda _: by_rate)(make_trace())
     assert union.probability == pytest.approx(1 - 0.5 * 0.8)
 
@@ -99,7 +87,7 @@ def test_what_compares_the_id_nests_within_a_mixture() -> None:
     both = all_of(ratio(0.5), lambda _: Decision(chance.random() < 0.4, 0.4, "limit", consistent=False))
     kept = 0
     for trace in traces(20_000):
-        decision = joint(any_of(errors(), both)(trace), ratio(0.25)(trace))
+        decision = sampling.joint(any_of(errors(), both)(trace), ratio(0.25)(trace))
         assert not decision.keep or decision.probability == pytest.approx(0.25 * 0.4)
         kept += decision.keep
     assert abs(kept / 20_000 - 0.1) < 4 * (0.1 * 0.9 / 20_000) ** 0.5
@@ -154,7 +142,7 @@ def test_an_error_is_always_in_the_union() -> None:
 
 
 def test_strata_have_their_own_ratio() -> None:
-    sampler = stratified("plan", {"free": 0.1, "paid": 1.0}, default=0.5)
+    sampler = sampling.stratified("plan", {"free": 0.1, "paid": 1.0}, default=0.5)
     assert sampler(make_trace(attributes={"plan": "paid"})).probability == 1.0
     assert sampler(make_trace(attributes={"plan": "free"})).probability == 0.1
     assert sampler(make_trace(attributes={"plan": ["list"]})).probability == 0.5
@@ -219,7 +207,7 @@ def test_a_clock_that_steps_back_does_not_stop_sampling() -> None:
 @pytest.mark.parametrize(
     ("make", "arguments"),
     [(ratio, [1.5]), (ratio, [-0.1]), (ratio, [float("nan")]), (rate_limit, [0]), (rate_limit, [1, 0.5]), (slow, [-1]),
-     (any_of, []), (all_of, []), (stratified, ["x", {"a": 2.0}, 0.1])],
+     (any_of, []), (all_of, []), (sampling.stratified, ["x", {"a": 2.0}, 0.1])],
 )  # fmt: skip
 def test_a_wrong_setting_is_an_error_at_the_boundary(make: Callable[..., Sampler], arguments: list[Any]) -> None:
     """A sampler that cannot be is refused when it is made, not when it is asked."""

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+from opentelemetry import trace as otel
 from opentelemetry.exporter.otlp.proto.common import trace_encoder
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
@@ -11,17 +12,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-    TraceFlags,
-    TraceState,
-    set_span_in_context,
-)
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from ragtrace_otlp import wire
 from ragtrace_otlp.span_encoder import encode_spans, message_of, use_encoder
@@ -43,7 +34,7 @@ def spans_of(*resources: Resource) -> list[ReadableSpan]:
         provider.add_span_processor(SimpleSpanProcessor(exporter))
         for scope in ("one", "two"):
             tracer = provider.get_tracer(scope, "1.0", "https://schema.example/1", {"scope": "attribute"})
-            parent = set_span_in_context(NonRecordingSpan(remote))
+            parent = otel.set_span_in_context(otel.NonRecordingSpan(remote))
             for kind in SpanKind:
                 span = tracer.start_span(f"span {kind}", parent, kind, VALUES, [Link(remote, {"link": 1})])
                 span.add_event("event", {"nested": "value"}, timestamp=5)
