@@ -2,7 +2,6 @@
 
 import os
 import resource
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from ragtrace import plugins
 from ragtrace.base.model_prices import ModelUsage
 from ragtrace.evaluation import run
-from ragtrace.live.breaker import Breaker, Runners
 from ragtrace.live.child_process import ProcessRunner, portable
 from ragtrace.records import Facts
 from ragtrace.testing import make_trace
@@ -47,16 +45,6 @@ def test_what_a_request_took_is_not_sent() -> None:
     assert (sent.facts, sent.attributes) == (Facts(finish_reason="stop", stages={"tool": 1.0}), {})
 
 
-def test_a_child_that_dies_is_replaced(runner: ProcessRunner) -> None:
-    assert runner.evaluate(CHECK, BATCH, [0], 60)
-    assert runner._child is not None
-    os.kill(runner._child.pid, signal.SIGKILL)
-    runner._child.wait()
-    with pytest.raises(ConnectionError):
-        runner.evaluate(CHECK, BATCH, [0], 60)
-    assert runner.evaluate(CHECK, BATCH, [0], 60)
-
-
 def test_a_copy_of_the_child_is_silent(runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An evaluator that forks has one answer, and no process is left behind."""
     (tmp_path / "forking.py").write_text(
@@ -67,18 +55,6 @@ def test_a_copy_of_the_child_is_silent(runner: ProcessRunner, tmp_path: Path, mo
     check = plugins.load("forking:forks")
     for _ in range(3):  # a second answer would be taken for that of the next request
         assert runner.evaluate(check, [make_trace()], [0], 30)[0][0].value == 1.0
-
-
-def test_a_call_that_takes_too_long_is_given_up(runner: ProcessRunner) -> None:
-    check = replace(CHECK, timeout=0.05)
-    assert runner.evaluate(CHECK, BATCH, [0], 60)
-    assert runner._child is not None
-    os.kill(runner._child.pid, signal.SIGSTOP)
-    runners = Runners([check])
-    runners.process = runner
-    breaker = Breaker()
-    assert breaker.run(check, BATCH, [0], runners)[0][0].error == "timeout"
-    assert breaker.run(replace(CHECK, timeout=60), BATCH, [0], runners)[0][0].error is None
 
 
 def test_a_child_can_be_replaced_while_many_descriptors_are_open(runner: ProcessRunner) -> None:

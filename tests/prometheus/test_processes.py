@@ -27,13 +27,12 @@ from ragtrace.evaluation import evaluator
 from ragtrace.live.counts import Stats
 from ragtrace.live.pipeline import Pipeline
 from ragtrace.records import Evaluation, Score, Trace
-from ragtrace.sampling import Decision, ratio
+from ragtrace.sampling import ratio
 from ragtrace.testing import make_trace
 from ragtrace_prometheus import PrometheusSink, processes
 from ragtrace_prometheus.families import Family
 from ragtrace_prometheus.processes import _as_json, _family
 from ragtrace_prometheus.totals import Snapshot, compact, merge
-from tests.waiting import until
 
 Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 LASTING = ("_total", "_bucket", "_count", "_sum")
@@ -374,9 +373,3 @@ def test_a_fork_while_the_file_is_replaced(workers: list[Worker], monkeypatch: p
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
     parent.work(1)
     assert total(scraped(parent.sink), "ragtrace_requests_total") == 16
-
-
-def test_the_thread_writes_by_itself(workers: list[Worker]) -> None:
-    """A process that nobody scrapes shows up in the others' scrapes within seconds, by its first request alone."""
-    workers[0].sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
-    until(lambda: total(scraped(workers[1].sink), "ragtrace_requests_total") >= 1)
