@@ -24,9 +24,8 @@ class RedisServer:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        options = f"--port {self.port} --bind 127.0.0.1 --save '' --appendonly yes --appendfsync always"
-        command = ["redis-server", *options.replace("''", "").split(), "--dir", str(self.folder)]
-        command[command.index("--save") : command.index("--save") + 1] = ["--save", ""]
+        options = f"--port {self.port} --bind 127.0.0.1 --appendonly yes --appendfsync always --dir".split()
+        command = ["redis-server", *options, str(self.folder), "--save", ""]
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         end = time.monotonic() + 30

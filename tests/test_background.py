@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragtrace.base.background import Background, Bounds, after_fork
-from tests.waiting import in_fork
+from tests.waiting import in_fork, until
 
 FULL_BATCHES = Bounds(batch=4, wait=math.inf)
 forking = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -90,16 +90,10 @@ def test_items_come_in_order_and_in_another_thread(make: Make) -> None:
 
 def test_a_full_batch_starts_the_work_and_flush_starts_a_partial_one(make: Make) -> None:
     batches: list[list[int]] = []
-    full = threading.Event()
-
-    def work(batch: list[int]) -> None:
-        batches.append(batch)
-        full.set()
-
-    queue = make(work, FULL_BATCHES)
+    queue = make(batches.append, FULL_BATCHES)
     for i in range(6):
         queue.put(i)
-    assert full.wait(60)
+    until(lambda: batches)
     assert batches == [[0, 1, 2, 3]]
     assert queue.flush()
     assert batches == [[0, 1, 2, 3], [4, 5]]
@@ -131,18 +125,14 @@ def test_several_workers_share_the_items(make: Make) -> None:
 def test_the_work_is_called_again_when_it_is_due(make: Make) -> None:
     """The work says after how many seconds it is to be called although nothing was put; then its list is empty."""
     batches: list[list[int]] = []
-    second = threading.Event()
 
     def work(batch: list[int]) -> float | None:
         batches.append(batch)
-        if len(batches) == 1:
-            return 0.01
-        second.set()
-        return None
+        return 0.01 if len(batches) == 1 else None
 
     queue = make(work)
     queue.put(1)
-    assert second.wait(60)
+    until(lambda: len(batches) == 2)
     assert batches == [[1], []]
     queue.wake()  # somebody may ask for a call, too; flush waits for it
     assert queue.flush()
@@ -152,16 +142,10 @@ def test_the_work_is_called_again_when_it_is_due(make: Make) -> None:
 def test_a_delayed_item_comes_later_and_closing_ends_its_delay(make: Make) -> None:
     """An item with a delay is overtaken by others, counts as waiting, and is worked on before close returns."""
     items: list[str] = []
-    done = threading.Event()
-
-    def work(batch: list[str]) -> None:
-        items.extend(batch)
-        done.set()
-
-    queue = make(work)
+    queue = make(items.extend)
     queue.put("in an hour", delay=3_600)
     queue.put("now")
-    assert done.wait(60)  # without a flush
+    until(lambda: items)  # without a flush
     queue.put("soon", delay=0.02)
     assert not queue.flush(0.5)
     assert items == ["now", "soon"]
@@ -260,8 +244,7 @@ def test_a_batch_may_be_settled_in_parts(make: Make) -> None:
     queue = make(work, FULL_BATCHES)
     for i in range(4):
         queue.put(i)
-    while not threads:
-        pass
+    until(lambda: threads)
     queue.settle(2, "shutdown", thread=threads[0])
     stats = queue.stats()
     assert (stats.done, stats.running, stats.dropped) == (1, 1, {"shutdown": 2})
@@ -286,8 +269,7 @@ def test_a_session_that_fails_is_counted_and_tried_again(make: Make, caplog: pyt
 
     queue = make(items.extend, session=session)
     queue.put(1)
-    while not caplog.records or queue._threads:
-        pass
+    until(lambda: caplog.records and not queue._threads)
     queue.put(2)
     assert queue.flush()
     assert items == [1, 2]
@@ -337,8 +319,7 @@ def test_flush_is_not_kept_by_what_comes_later(make: Make) -> None:
     result: list[bool] = []
     flushing = threading.Thread(target=lambda: result.append(queue.flush(30)))
     flushing.start()
-    while not queue._flushing:
-        pass
+    until(lambda: queue._flushing)
     queue.put(1)
     first.set()
     flushing.join(30)

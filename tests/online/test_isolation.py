@@ -17,6 +17,7 @@ from ragtrace.live.child_process import ProcessRunner, can_isolate
 from ragtrace.live.pipeline import Limits, Pipeline
 from ragtrace.records import Score
 from ragtrace.testing import Capture, make_trace
+from tests.hostile import Unreadable
 from tests.waiting import until
 
 pytestmark = pytest.mark.process
@@ -249,16 +250,6 @@ def test_a_child_whose_evaluator_hangs_ends_with_its_parent(module: str) -> None
         parent.kill()
         parent.wait()
         until(lambda: not Path(f"/proc/{child}").exists())
-
-
-class Unreadable:
-    """An object of an application that no other process has, and that raises when it is read."""
-
-    def __bool__(self) -> bool:
-        raise ValueError("no truth value")
-
-    def __str__(self) -> str:
-        raise KeyError("no text")
 
 
 def test_metadata_that_cannot_be_sent_costs_no_other_request(module: str) -> None:

@@ -14,6 +14,7 @@ import ragtrace
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Facts, Trace
 from ragtrace.testing import Capture, make_trace
+from tests.row_files import rows
 from tests.startup.conftest import Start
 
 
@@ -128,12 +129,9 @@ def test_a_score_of_another_process_is_delivered_at_the_end(start: Start) -> Non
 
 def test_scores_that_are_none(start: Start) -> None:
     start()
-    for trace_id in ("nonsense", "", "0" * 32, None, 2**200):
-        assert ragtrace.score(trace_id, "rating", 1) is False  # type: ignore[arg-type]
-    for name in ("", "!?", 7):
-        assert ragtrace.score("1" * 32, name, 1) is False  # type: ignore[arg-type]
-    for value in (float("nan"), "high", object(), None):
-        assert ragtrace.score("1" * 32, "rating", value) is False  # type: ignore[arg-type]
+    cases: list[Any] = [*rows(__file__, "scores_that_are_none"), ["1" * 32, "rating", object()], [2**200, "rating", 1]]
+    for arguments in cases:
+        assert ragtrace.score(*arguments) is False
 
 
 def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> None:
@@ -155,11 +153,8 @@ def test_feedback_with_a_score_and_a_category(start: Start, tmp_path: Path) -> N
 def test_feedback_that_is_none(start: Start) -> None:
     assert ragtrace.feedback("1" * 32, thumbs=1) is False
     start(prometheus_port=0)
-    assert ragtrace.feedback("nonsense") is False
-    assert ragtrace.feedback("nonsense", thumbs=1) is False
-    assert ragtrace.feedback("1" * 32) is False
-    assert ragtrace.feedback("1" * 32, comment="  ") is False
-    assert ragtrace.feedback("1" * 32, thumbs="sideways") is False
+    for trace_id, fields in rows(__file__, "feedback_that_is_none"):
+        assert ragtrace.feedback(trace_id, **fields) is False
     assert ragtrace.feedback("1" * 32, thumbs=-1) is True
 
 
