@@ -33,6 +33,7 @@ from ragtrace.records import Document, Evaluation, Facts, Score
 from ragtrace.testing import make_trace
 from tests.chatlogs.evaluations import made, rich
 from tests.databases import count
+from tests.hostile import ClosedMapping
 from tests.waiting import in_fork, until
 
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -77,18 +78,9 @@ def _full(store: Store) -> Iterator[None]:
         event.listen(store.engine, "begin", allow)
 
 
-class Unreadable(dict[str, object]):
-    """An object of an application that raises when it is read."""
-
-    def items(self) -> Any:
-        raise KeyError("no items")
-
-    __str__ = items
-
-
 @pytest.mark.parametrize(
     "value",
-    [threading.Lock(), Unreadable(a=1), reduce(lambda inner, _: [inner], range(100_000)), 10**5_000],
+    [threading.Lock(), ClosedMapping(a=1), reduce(lambda inner, _: [inner], range(100_000)), 10**5_000],
     ids=["lock", "mapping", "nested", "number"],
 )
 def test_metadata_that_cannot_be_written_costs_no_evaluation(tmp_path: Path, value: object) -> None:
