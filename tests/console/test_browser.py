@@ -119,6 +119,11 @@ def unfold(page: Any, parts: str = "main details") -> None:
     page.evaluate(f"document.querySelectorAll('{parts}').forEach((part) => {{ part.open = true; }})")
 
 
+def script(name: str) -> str:
+    """A script that runs in the page."""
+    return (Path(__file__).parent / "scripts" / f"{name}.js").read_text(encoding="utf-8")
+
+
 def width(page: Any) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth"))
 
@@ -282,21 +287,8 @@ def test_the_slider_moves_the_figures(tab: Tab) -> None:
     assert page.inner_text('[data-figure="recall"] [data-value]') == recall
     page.click("[data-reset]")
     assert page.inner_text("[data-threshold] output") == before
-    thumb, mark = page.evaluate(
-        """() => {
-          const slider = document.querySelector("#at").getBoundingClientRect();
-          const { value, min, max } = document.querySelector("#at");
-          const place = slider.left + 8 + (slider.width - 16) * (value - min) / (max - min);
-          return [place, document.querySelector(".limit.threshold").getBoundingClientRect().left];
-        }"""
-    )
+    thumb, mark = page.evaluate(script("thumb_and_mark"))
     assert thumb == pytest.approx(mark, abs=1.5)
-
-
-SIZES = """() => [...document.querySelectorAll(".plot")].filter((plot) => plot.querySelector("text")).map((plot) => {
-  const size = parseFloat(getComputedStyle(plot.querySelector("text")).fontSize);
-  return size * plot.getBoundingClientRect().width / plot.viewBox.baseVal.width;
-})"""
 
 
 def test_charts_can_be_read_at_any_width(tab: Tab) -> None:
@@ -305,10 +297,10 @@ def test_charts_can_be_read_at_any_width(tab: Tab) -> None:
         page = tab.open("/?range=24h")
         page.set_viewport_size({"width": wide, "height": 900})
         unfold(page)
-        sizes = page.evaluate(SIZES)
+        sizes = page.evaluate(script("text_sizes"))
         ends = page.locator(".rate .plot text").all_text_contents()[-2:]
         page.goto("/evaluators/faithfulness?view=reviewed")
-        sizes += page.evaluate(SIZES)
+        sizes += page.evaluate(script("text_sizes"))
         assert len(sizes) > 5
         assert all(10.5 <= size <= 15 for size in sizes), (wide, sizes)
         assert ends[0] != ends[1]
@@ -454,24 +446,10 @@ def test_marks_by_mouse_in_an_odd_text(review: Tab, waiting: Store) -> None:
     waiting.write([odd], [])
     page = review.open(f"/review?trace={odd.trace.trace_id:032x}")
     for words in ("smiles", "third one", "second"):
-        box = page.evaluate(
-            """(words) => {
-              const walk = document.createTreeWalker(document.querySelector(".answer"), NodeFilter.SHOW_TEXT);
-              for (let node = walk.nextNode(); node; node = walk.nextNode()) {
-                const at = node.data.indexOf(words);
-                if (at < 0) continue;
-                const range = document.createRange();
-                range.setStart(node, at);
-                range.setEnd(node, at + words.length);
-                const { left, right, top, bottom } = range.getBoundingClientRect();
-                return [left, right, (top + bottom) / 2];
-              }
-            }""",
-            words,
-        )
-        page.mouse.move(box[0] + 1, box[2])
+        left, right, middle = page.evaluate(script("place_of_words"), words)
+        page.mouse.move(left + 1, middle)
         page.mouse.down()
-        page.mouse.move(box[1] - 1, box[2], steps=5)
+        page.mouse.move(right - 1, middle, steps=5)
         page.mouse.up()
         page.click("[data-mark=contradicted]")
     page.click("text=Save, next")
@@ -509,23 +487,10 @@ def test_a_verdict_that_cannot_be_sent_is_said(review: Tab, waiting: Store) -> N
     assert verdicts(waiting) == {}
 
 
-_SLOW = """window.keys = []; addEventListener("keydown", (event) => {
-  const task = document.querySelector("[data-task]");
-  if (task?.dataset.trace) window.keys.push([task.dataset.trace, event.key]);
-}, true);
-const { fetch } = window, delays = [0, 200, 0, 2000, 200];
-let asked = 0;
-window.fetch = async (...request) => {
-  const late = String(request[0]).startsWith("/review/next") ? delays[asked++ % delays.length] : 300;
-  await new Promise((done) => setTimeout(done, late));
-  return fetch(...request);
-};"""
-
-
 def test_no_verdict_is_stored_for_another_log(review: Tab, waiting: Store) -> None:
     """While logs and answers come late a reviewer presses on: each has the verdict chosen while it was on screen."""
     chance = random.Random(1)
-    review.context.add_init_script(_SLOW)
+    review.context.add_init_script(script("late_answers"))
     page = review.open("/review")
     refused: list[str] = []
     page.on("response", lambda answer: refused.append(answer.url) if answer.status == 409 else None)
