@@ -33,10 +33,6 @@ from tests.console.sample_store import ATTACKS, CHECKS, CHUNKS, GOOD_URL, URLS, 
 from tests.databases import count
 from tests.row_files import rows, table
 
-PAGES = (
-    "/", "/traces", "/review", "/agreement", "/evaluators", "/evaluators/faithfulness", "/health", "/users", "/audit",
-)  # fmt: skip
-
 
 class Read(HTMLParser):
     """What a browser would make of a page, roughly."""
@@ -94,9 +90,7 @@ def client(store: Store, **settings: Any) -> TestClient:
     return browser
 
 
-@pytest.mark.parametrize(
-    "character", ["\x00", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\ud83d"]
-)
+@pytest.mark.parametrize("character", rows(__file__, "characters_that_hide"), ids=ascii)
 def test_what_hides_is_shown(character: str) -> None:
     """Controls, turns of direction, empty widths and lone surrogates stand as their code points, a run once."""
     shown = str(visible(f"a{character * 3}b"))
@@ -116,9 +110,7 @@ def test_any_text_is_shown_whole(text: str) -> None:
     assert "".join(c for c in read.text if c in kept) != "" or not kept
 
 
-@pytest.mark.parametrize(
-    "url", [*URLS, "ftp://x/", "http:///x", "https://", "http://a\nb", "http://a b", "http://x:y", "x", 7, None]
-)
+@pytest.mark.parametrize("url", [*URLS, *rows(__file__, "addresses_that_are_no_links")])
 def test_other_addresses_are_no_links(url: object) -> None:
     """Only http and https with a host, no name in it, nothing unseen in it, become links."""
     assert web_address(url) is None
@@ -250,7 +242,7 @@ def checked(page: str) -> Read:
     return read
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", rows(__file__, "pages"))
 def test_a_page_is_only_ours(full: Store, store: Store, path: str) -> None:
     """With attacks in every field of the logs that it shows; no page fails for lack of data."""
     for shown in (full, store):

@@ -15,6 +15,7 @@ from ragtrace.records import Evidence
 from tests.console.conftest import SECRETS, TRACE, Console
 from tests.console.sample_store import ask
 from tests.console.test_pages import Read
+from tests.row_files import rows, table
 
 QUESTIONS = "/api/review/questions"
 MAIL = SECRETS[0]
@@ -47,9 +48,7 @@ def test_by_form(evil: Console) -> None:
 def test_questions_by_form_and_by_program(console: Console) -> None:
     """Admins add them, with hot keys, close them and open them again."""
     ada = console.signed_in("ada")
-    new = {
-        "do": "add", "name": "tone", "text": "How is its tone?", "kind": "category", "categories": "kind = i\nrude\n",
-    }  # fmt: skip
+    new = {"do": "add", **table(__file__, "new_question")}
     assert ada.post("/review/questions", data=new).is_redirect
     assert own_questions.load(console.store)[0].categories == (Category("kind", "i"), Category("rude"))
     assert "How is its tone?" in ada.get("/review/queues").text
@@ -99,16 +98,9 @@ def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
     assert answer[whole["evidence"][0]["start"] : whole["evidence"][0]["end"]] == f"Write to {MAIL}"
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "words"),
-    [
-        ("Write", " to", "Write to"), ("[email]", " or", f"{MAIL} or"), ("Write", "[e", f"Write to {MAIL}"),
-        ("mail", "ai", MAIL),  # inside of the mask: all that is under it
-        ("il]", " now", f"{MAIL} or {MAIL} now"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("begin", "end", "words"), rows(__file__, "marks_of_a_masked_answer"))
 def test_marks_of_a_masked_answer(begin: str, end: str, words: str) -> None:
-    """They cover whole masks, and lead back to the same place in the masked answer."""
+    """They cover whole masks, also from inside of one, and lead back to the same place in the masked answer."""
     answer = f"Write to {MAIL} or {MAIL} now."
     seen = "Write to [email] or [email] now."
     start = seen.index(begin)

@@ -24,6 +24,7 @@ from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.options import ConsoleSettings
 from ragtrace.console.problems import Catching
 from tests.console.conftest import PASSWORD, evil_evaluation, faithfulness, served
+from tests.row_files import rows
 
 HEAD = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
@@ -140,21 +141,15 @@ def test_answers_leave_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) ->
     assert all(made)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
-        b"GET / HTTP/1.0\r\n\r\n", b"GET http://evil.example/traces HTTP/1.1\r\nHost: evil.example\r\n\r\n",
-        b"\x00\x01\x02\r\n\r\n", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",
-        HEAD % b"/login" + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /",
-        HEAD % b"/login" + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
-    ],
-)  # fmt: skip
-def test_what_is_no_request_of_ours_gets_nothing(store: Store, raw: bytes) -> None:
+LONG_HEAD = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + "x" * 200_000 + "\r\n\r\n"
+
+
+@pytest.mark.parametrize("raw", [*rows(__file__, "no_requests_of_ours"), LONG_HEAD], ids=lambda raw: raw[:40])
+def test_what_is_no_request_of_ours_gets_nothing(store: Store, raw: str) -> None:
     """No Host, two of them, another's, binary, a head without end, two lengths: an error of 400 or 421."""
     with served(store) as url, closing(dial(url)) as connection:
         with suppress(OSError):
-            connection.sendall(raw)
+            connection.sendall(raw.encode())
             connection.shutdown(socket.SHUT_WR)
         answer = rest(connection)
         assert answer == b"" or answer.split()[1] in (b"400", b"421", b"401", b"413"), answer[:80]
@@ -202,9 +197,7 @@ def test_serve_runs_until_it_is_told_to_stop(tmp_path: Path) -> None:
     open_store(file, upgrade=False).close()
 
 
-def test_serve_says_what_is_wrong(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_serve_says_what_is_wrong(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     """A port that is taken, no store, half a configuration: a sentence and exit code 2, no traceback."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("RAGTRACE_")]:
