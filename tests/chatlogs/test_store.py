@@ -1,6 +1,5 @@
 """The store: what goes in comes out, once, under its key alone, whoever else writes."""
 
-import base64
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import pytest
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from ragtrace import errors
 from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.encryption import read_keys, user_keys
 from ragtrace.console.chatlogs.key_change import rekey
@@ -25,9 +25,11 @@ from ragtrace.records import Document, Facts, Score
 from ragtrace.statistics import weighted
 from tests.chatlogs.evaluations import NOW, made, many, rich
 from tests.databases import count
+from tests.row_files import rows
 from tests.waiting import in_fork
 
-KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+KEY, OTHER = "AQEB" * 10 + "AQE=", "02" * 32
+"""In base64, and in hexadecimal digits."""
 
 
 def _hex(number: int) -> str:
@@ -176,10 +178,7 @@ def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
     assert not [mark for mark in marks if mark.encode() in raw]
 
 
-@pytest.mark.parametrize(("key", "said"), [
-    (None, "no key is set"), (OTHER, "store_key names another key"), ("short", "not 32 bytes"),
-    ("", "the key of the store is empty"),
-])  # fmt: skip
+@pytest.mark.parametrize(("key", "said"), rows(__file__, "wrong_keys"))
 def test_the_wrong_key(store_url: str, key: str | None, said: str) -> None:
     """A missing, wrong or broken key is told on opening, and never shown."""
     open_store(store_url, key=KEY).close()
@@ -248,16 +247,10 @@ def test_where_a_key_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(("url", "said", "kind"), [
-    ("", "the address of the store is empty", SettingError), ("sqlite://", "without a file", SettingError),
-    ("sqlite:///:memory:", "without a file", SettingError), ("mysql://u:secret@h/d", "begins with mysql", SettingError),
-    ("postgresql://u:secret@h:port/d", "is invalid", SettingError),
-    ("/proc/nowhere/store.db", "cannot be opened", SettingError),
-    ("postgresql://u:secret@/d?host=/proc/nowhere", "PostgreSQL does not answer", StoreError),
-])  # fmt: skip
-def test_addresses_that_are_none(url: str, said: str, kind: type[Exception]) -> None:
+@pytest.mark.parametrize(("url", "said", "kind"), rows(__file__, "addresses_that_are_none"))
+def test_addresses_that_are_none(url: str, said: str, kind: str) -> None:
     """Neither address nor server: told with what is one, without password, parameters and statement."""
-    with pytest.raises(kind, match=said) as caught:
+    with pytest.raises(getattr(errors, kind), match=said) as caught:
         open_store(url)
     assert "secret" not in str(caught.value)
 

@@ -12,14 +12,12 @@ from ragtrace.evaluate.models.embedding import unit_rows
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Evaluation, Facts, Score
 from ragtrace.testing import make_trace
+from tests.row_files import table
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
 CHECK = Evaluator("faithfulness", len, threshold=0.5, method="model", version="1")
-SUBJECTS = {
-    "refund": "refund money card arrived", "parcel": "parcel delivery shipment late",
-    "password": "password login account reset", "warranty": "warranty broken repair covered",
-}  # fmt: skip
+SUBJECTS: dict[str, str] = table(__file__, "subjects")
 """Topics, each with its words."""
 
 
