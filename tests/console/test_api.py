@@ -84,11 +84,9 @@ def test_traces_are_found_by_every_filter(shop: Console) -> None:
 def test_pages_of_traces_follow_each_other(shop: Console) -> None:
     """Newest first, without a gap or a repetition; worst first by an evaluator."""
     browser, seen, after = shop.signed_in("vera"), [], ""
-    while True:
+    while after is not None:
         page = browser.get("/api/traces", params={"limit": 6, "after": after}).json()
         seen += [row["trace_id"] for row in page["rows"]]
-        if page["after"] is None:
-            break
         after = page["after"]
     assert seen == [f"{0x1000 + number:032x}" for number in reversed(range(20))]
     worst = browser.get("/api/traces", params={"order": "worst", "evaluator": "relevance", "limit": 4}).json()["rows"]
@@ -327,7 +325,6 @@ def test_admins_manage_users_and_tokens(console: Console) -> None:
     assert ada.patch("/api/users/nina", json={"disabled": False, "password": "a new long password"}).status_code == 200
     assert program.get("/api/me").status_code == 401  # a new password revokes the tokens
     assert ada.delete(f"/api/tokens/{token['id']}").status_code == 204
-    assert program.get("/api/me").status_code == 401
     for change in ({"role": "viewer"}, {"disabled": True}):
         assert ada.patch("/api/users/ada", json=change).status_code == 409
     assert ada.patch("/api/users/nobody", json={"role": "viewer"}).status_code == 404

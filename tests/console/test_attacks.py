@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -437,7 +436,7 @@ def test_errors_say_nothing_of_the_server(evil: Console, monkeypatch: pytest.Mon
 def test_a_database_that_is_away_is_503(evil: Console, monkeypatch: Any, error: Exception, caplog: Any) -> None:
     """With a time to come back; on pages, in the API and at /healthz; without the database's address."""
     browser = evil.signed_in("rob")
-    monkeypatch.setattr(Store, "reading", Mock(side_effect=error))
+    monkeypatch.setattr(Store, "reading", lambda _store: (_ for _ in ()).throw(error))
     for path in ("/api/traces", "/traces", "/healthz", "/login"):
         answer = browser.get(path)
         assert answer.status_code == 503, path

@@ -90,13 +90,9 @@ def test_a_hundred_megabytes_are_refused_unread(store: Store) -> None:
                 assert rest(connection).startswith(b"HTTP/1.1 413 "), path
             with closing(dial(url)) as connection:
                 connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
-                sent = 0
-                with suppress(ConnectionError, TimeoutError):
-                    while sent < 100:
-                        connection.sendall(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
-                        sent += 1
+                with pytest.raises((ConnectionError, TimeoutError)):
+                    connection.sendall((b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 100)
                 answer = rest(connection)
-                assert sent < 100, path
                 assert answer == b"" or answer.startswith(b"HTTP/1.1 413 "), path
         assert httpx.get(url + "/healthz").status_code == 200
 
@@ -224,9 +220,7 @@ async def test_who_leaves_in_the_middle_is_no_error(caplog: pytest.LogCaptureFix
     async def gone() -> dict[str, str]:
         return {"type": "http.disconnect"}
 
-    async def send(message: Any) -> None:
-        pytest.fail(f"{message} was sent")
-
+    sent: list[Any] = []
     scope = {"type": "http", "method": "POST", "path": "/review", "headers": [], "query_string": b""}
-    await Catching(reading)(scope, gone, send)
-    assert not caplog.records
+    await Catching(reading)(scope, gone, sent.append)  # type: ignore[arg-type]
+    assert sent == caplog.records == []
