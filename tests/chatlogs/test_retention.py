@@ -82,8 +82,7 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
             assert len(find(store, Filter(text="bertmark2query")).rows) == 1
         waiting: list[object] = []
         spill.drain(waiting.extend)
-        assert len(waiting) == 1
-        assert delete_user(store, "anna") == Removal()
+        assert (len(waiting), delete_user(store, "anna")) == (1, Removal())
     for file in tmp_path.rglob("*"):
         if file.is_file():
             assert b"anna" not in file.read_bytes(), file
@@ -93,12 +92,10 @@ def test_what_is_too_old_goes(store: Store) -> None:
     """Older requests go with all that hangs on them and their sums; younger ones stay."""
     _filled(store)
     removed = prune(store, Retention(days=1), now=NOW + DAY + 4.5)
-    assert removed == Removal(5, 5, 5, 5)
-    assert set(_counts(store).values()) == {15}
+    assert (removed, set(_counts(store).values())) == (Removal(5, 5, 5, 5), {15})
     assert prune(store, Retention(days=1), now=NOW + DAY + 4.5) == Removal()
     assert prune(store, Retention(), now=NOW + 1e9) == Removal()
-    assert prune(store, Retention(days=1), now=NOW + 5 * DAY).traces == 15
-    assert set(_counts(store).values()) == {0}
+    assert (prune(store, Retention(days=1), now=NOW + 5 * DAY).traces, set(_counts(store).values())) == (15, {0})
     assert count(store, sums) == 0
 
 
@@ -122,8 +119,7 @@ def test_feedback_of_traces_that_never_came_goes(store: Store, monkeypatch: pyte
     assert prune(store, Retention(), now=NOW + 8 * DAY) == Removal(feedback=5)
     monkeypatch.setattr(retention, "_MOST_STRAY", 3)
     _stray(store, 5, NOW)
-    assert prune(store, Retention(), now=NOW) == Removal(feedback=2)
-    assert _counts(store)["feedback"] == 20 + 3
+    assert (prune(store, Retention(), now=NOW), _counts(store)["feedback"]) == (Removal(feedback=2), 20 + 3)
     assert delete_user(store, "anna") == Removal(traces=10, scores=10, reviews=10, feedback=13)
     assert _counts(store)["feedback"] == 10
 

@@ -351,9 +351,7 @@ def test_a_line_that_was_not_finished(tmp_path: Path) -> None:
         file.write(b'{"trace": {"tra')
     spill.append([made(2)])
     found: list[Any] = []
-    assert spill.drain(found.extend) == (2, 1)
-    assert [e.trace.trace_id for e in found] == [2, 3]
-    assert len(spill) == 0
+    assert (spill.drain(found.extend), [e.trace.trace_id for e in found], len(spill)) == ((2, 1), [2, 3], 0)
 
 
 def test_what_is_not_taken_stays(tmp_path: Path) -> None:
@@ -397,8 +395,7 @@ def test_forgetting_writes_a_private_file(tmp_path: Path, monkeypatch: pytest.Mo
     spill = Spill(tmp_path / "x.spill")
     spill.append([made(n, facts=Facts(user_id=f"u{n}")) for n in range(2)])
     modes.clear()
-    assert spill.forget("u0") == 1
-    assert modes == [0o600]
+    assert (spill.forget("u0"), modes) == (1, [0o600])
 
 
 @pytest.mark.parametrize(("is_sink", "seconds"), [(True, 1), (False, 15)])

@@ -296,8 +296,7 @@ def test_saved_views_are_everybodys_own(console: Console) -> None:
     rob, vera = console.signed_in("rob"), console.signed_in("vera")
     one = rob.post("/api/views", json={"name": "bad ones", "query": "label=fail"}).json()
     two = rob.post("/api/views", json={"name": "bad ones", "query": "label=error"}).json()
-    assert rob.get("/api/views").json() == [two]
-    assert vera.get("/api/views").json() == []
+    assert (rob.get("/api/views").json(), vera.get("/api/views").json()) == ([two], [])
     assert vera.delete(f"/api/views/{two['id']}").status_code == 404
     assert rob.delete(f"/api/views/{two['id']}").status_code == 204
     assert rob.delete(f"/api/views/{one['id']}").status_code == 404

@@ -90,9 +90,7 @@ def test_the_route_compares(console: Console) -> None:
     answer = program.get(f"/api/compare?a=v7&b=v8&since={now - 7 * DAY}&until={now}").json()
     assert (answer["requests_a"], answer["requests_b"]) == (100, 100)
     (row,) = answer["rows"]
-    assert row["verdict"] == "worse"
-    assert row["pairs"]["pairs"] == 100
-    assert row["pairs"]["value"] == pytest.approx(0.3)
+    assert (row["verdict"], row["pairs"]["pairs"], row["pairs"]["value"]) == ("worse", 100, pytest.approx(0.3))
     assert row["sentence"].startswith("prompt v8 fails 30 points more")
     periods = ("a=x&b=y", "since=1e11&until=5&a=7", "since=5&until=5", "a=nan&b=inf", "a=-1&b=1e99")
     others = ("a=v7&b=v7", "kind=none", "kind=evaluator_version&a=1&b=2", "more=1")

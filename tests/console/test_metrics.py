@@ -133,8 +133,7 @@ def test_topics_are_bounded(console: Console) -> None:
     topics_of(console)
     found = scraped(console.signed_in("vera").get("/api/metrics").text)
     requests = {key[1]: value for key, value in found.items() if key[0] == "ragtrace_topic_requests"}
-    assert len(requests) == MOST_TOPICS + 1
-    assert sum(requests.values()) == 600
+    assert (len(requests), sum(requests.values())) == (MOST_TOPICS + 1, 600)
     assert sum(value for key, value in found.items() if key[0] == "ragtrace_topic_gaps") == 60
     shares = {(key[1], key[3]): value for key, value in found.items() if key[0] == "ragtrace_topic_failure_ratio"}
     assert set(shares) == {(bound, topic) for topic in requests for bound in ("estimate", "lower", "upper")}

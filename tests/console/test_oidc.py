@@ -71,8 +71,7 @@ def test_the_provider_gives_and_takes_roles(sso: Console, provider: Provider) ->
     for user in ({}, *(olaf | {"groups": groups} for groups in ([], ["others"], None, "nobody", {"staff": 1}))):
         provider.user |= user
         browser = sso.stranger()
-        assert go(browser).status_code == 403
-        assert browser.get("/api/me").status_code == 401
+        assert (go(browser).status_code, browser.get("/api/me").status_code) == (403, 401)
     assert names(sso) == ["olga"]
 
 
@@ -103,8 +102,7 @@ def test_a_wrong_id_token_keeps_one_out(sso: Console, provider: Provider, wrong:
     assert "ragtrace" not in browser.cookies
     assert "<script>alert" not in back.text
     assert not [secret for secret in ("<script>", SECRET) if secret in caplog.text]
-    assert audit.read(sso.store)[0].action == "login.failed"
-    assert names(sso) == []
+    assert (audit.read(sso.store)[0].action, names(sso)) == ("login.failed", [])
 
 
 def test_a_provider_that_is_another_or_away_is_an_error_with_a_way_out(sso: Console, provider: Provider) -> None:

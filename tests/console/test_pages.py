@@ -161,8 +161,7 @@ def test_pieces_are_the_text(answer: str, chunks: list[str], found: list[Evidenc
     assert ["".join(p.text for p in (*c.text.visible, *c.text.rest)) for c in made] == chunks
     sentences = [n for p in text.visible for n in p.opens]
     passages = [n for c in made for p in c.text.visible for n in p.opens]
-    assert len(set(sentences)) == len(sentences)
-    assert len(set(passages)) == len(passages)
+    assert (len(set(sentences)), len(set(passages))) == (len(sentences), len(passages))
     assert {p.target for p in text.visible} - {""} <= {f"p{n}" for n in passages}
     for piece in (p for c in made for p in c.text.visible if p.claims):
         assert piece.target == f"s{piece.claims[0]}"
@@ -212,9 +211,7 @@ def test_a_gap_is_a_gap() -> None:
     """Where nothing was seen no line is drawn, and one point alone is a dot."""
     points = [page_charts.Point(i, v, v and v - 0.1, v and v + 0.05) for i, v in enumerate([0.5, 0.6, None, 0.7, None])]
     drawn = page_charts.rates(points, "rates <&>")
-    assert drawn.count("<polyline") == 1
-    assert drawn.count("<circle") == 1
-    assert drawn.count('class="band"') == 2
+    assert [drawn.count(part) for part in ("<polyline", "<circle", 'class="band"')] == [1, 1, 2]
     assert "rates &lt;&amp;&gt;" in drawn
     assert page_charts.rates([page_charts.Point(0, None)], "nothing") == ""
 
@@ -571,8 +568,7 @@ def test_roles_see_their_pages(store: Store) -> None:
         console.add(role, role)
         here = console.signed_in(role)
         seen = here.get(path)
-        assert seen.status_code == 200
-        assert ("anna@example.org" in Read(seen.text).text) == (role != "viewer")
+        assert (seen.status_code, "anna@example.org" in Read(seen.text).text) == (200, role != "viewer")
         assert ('href="/users"' in seen.text) == (role == "admin")
         assert ("/review?trace=" in seen.text) == (role != "viewer")
         assert ("/conversation?session=" in seen.text) == (role != "viewer")

@@ -109,8 +109,7 @@ def test_queues_by_program(console: Console) -> None:
     _with_logs(console)
     ada, rob = console.program("ada"), console.program("rob")
     made = ada.post(QUEUES, json={"name": "shop", "filter": {"app": "shop"}, "assignees": ["rob"]})
-    assert made.status_code == 201
-    assert made.json()["waiting"] == 6
+    assert (made.status_code, made.json()["waiting"]) == (201, 6)
     assert [one["name"] for one in rob.get(QUEUES).json()] == ["shop"]
     assert rob.post("/api/review/next?queue=shop").json()["task"]["queue"] == "shop"
     assert ada.post("/api/review/next?queue=shop").json()["task"] is None

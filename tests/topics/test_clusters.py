@@ -34,8 +34,7 @@ def test_the_nearest_centre() -> None:
     """Its number and cosine; none without centres."""
     centres = np.eye(3, dtype=np.float32)
     best, similarity = clusters.nearest(centres[[2, 0]], centres)
-    assert best.tolist() == [2, 0]
-    assert similarity.tolist() == [1.0, 1.0]
+    assert (best.tolist(), similarity.tolist()) == ([2, 0], [1.0, 1.0])
     best, similarity = clusters.nearest(centres, centres[:0])
     assert best.tolist() == [-1, -1, -1]
 
@@ -45,8 +44,7 @@ def test_names_are_words_of_their_own() -> None:
     refund = ["When is my refund here?", "refunds take long for a card", "refund to my card please"]
     parcel = ["When is my parcel here?", "parcels are late", "my parcel is late again"]
     names = clusters.name_groups([refund, parcel])
-    assert names[0].split(", ")[:2] == ["refund", "card"]
-    assert names[1].split(", ")[:2] == ["parcel", "late"]
+    assert [name.split(", ")[:2] for name in names] == [["refund", "card"], ["parcel", "late"]]
     assert "refunds" not in names[0]
 
 

@@ -42,8 +42,7 @@ def test_each_subject_is_a_topic(store: Store) -> None:
     assert progress(store, NOW) == GroupingProgress(80, 0)
     of = _topic_of(store)
     groups = [{of[n] for n in range(start, start + 20)} for start in range(0, 80, 20)]
-    assert [len(group) for group in groups] == [1] * 4
-    assert len(set.union(*groups)) == 4
+    assert ([len(group) for group in groups], len(set.union(*groups))) == ([1] * 4, 4)
     names = load_names(store)
     for subject, group in zip(SUBJECTS, groups, strict=True):
         (topic,) = group
@@ -57,8 +56,7 @@ def test_topics_stay_from_day_to_day(store: Store) -> None:
     names, before = load_names(store), _topic_of(store)
     fill(store, EVEN, first, started=NOW + DAY)
     later = _grouper(store)
-    assert later.update(NOW + DAY + 60) == 80
-    assert load_names(store) == names
+    assert (later.update(NOW + DAY + 60), load_names(store)) == (80, names)
     of = _topic_of(store)
     assert {n: of[n] for n in before} == before
     assert all(of[n] == of[n - first] for n in range(first, first + 80))
@@ -121,9 +119,7 @@ def test_an_empty_question_has_no_topic(store: Store) -> None:
     """And is not looked at again."""
     store.write([asked(n, " ", False) for n in range(8)], [CHECK])
     grouper = _grouper(store)
-    assert grouper.update(NOW) == 8
-    assert grouper.update(NOW) == 0
-    assert load_names(store) == {}
+    assert (grouper.update(NOW), grouper.update(NOW), load_names(store)) == (8, 0, {})
 
 
 def _of(number: int, text: str, user: str) -> Evaluation:

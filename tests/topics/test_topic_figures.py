@@ -38,11 +38,8 @@ def test_the_topic_that_fails_comes_first(store: Store) -> None:
     expected = Sums()
     for n in range(40):
         expected.add(float(n < 30), 1.0)
-    assert first.failures == expected.rate()
-    assert (first.questions, first.requests) == (40, 40.0)
-    assert first.part == pytest.approx(30 / 34)
-    assert first.causes == (("unsupported", 30.0),)
-    assert len(first.worst) == 3
+    assert (first.failures, (first.questions, first.requests)) == (expected.rate(), (40, 40.0))
+    assert (first.part, first.causes, len(first.worst)) == (pytest.approx(30 / 34), (("unsupported", 30.0),), 3)
     assert report.total.value == pytest.approx(34 / 120)
 
 
@@ -95,8 +92,7 @@ def test_what_fits_no_topic_is_last(store: Store) -> None:
     store.write([asked(100 + n, f"alone{n} strange{n}", True, app="help") for n in range(3)], [CHECK])
     _grouped(store)
     report = _report(store)
-    assert [row.id is None for row in report.topics] == [False, True]
-    assert report.topics[-1].questions == 3
+    assert ([row.id is None for row in report.topics], report.topics[-1].questions) == ([False, True], 3)
     assert report.total.count == 13
     assert [row.id is None for row in _report(store, app="help").topics] == [True]
     with pytest.raises(SettingError, match="ends before it begins"):
