@@ -101,13 +101,7 @@ def _fits(given: Filter, evaluation: Evaluation) -> bool:
 
 
 def _drawn(drawn: random.Random) -> Filter:
-    options: dict[str, Sequence[Any]] = {
-        "app": ("shop", "lab", "nowhere"), "env": ("prod",), "model": ("m1", "m2"), "prompt_version": ("v1", "v3"),
-        "session_id": ("s3", "s11"), "user_id": ("u1", "u5"), "cause": ("retrieval",),
-        "since": (NOW + 10_000, NOW + 25_000.5), "until": (NOW + 20_000, NOW + 45_000.5),
-        "thumbs": (1,), "reviewed": (True, False), "errors": (True, False),
-        "text": ("pump", "PUMP refund", '"late pump"', "strasse", "café", "保証", '"保 証"', "証保", "nothing"),
-    }  # fmt: skip
+    options: dict[str, Sequence[Any]] = table(__file__, "options_of_filters")
     chosen = {n: drawn.choice(options[n]) for n in drawn.sample(sorted(options), k=drawn.choice((0, 1, 1, 2, 3)))}
     if drawn.random() < 0.5:
         chosen["evaluator"] = drawn.choice(("a", "b", "c", "nobody"))

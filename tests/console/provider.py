@@ -68,8 +68,7 @@ class Provider:
         ) -> dict[str, Any]:  # fmt: skip
             right = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
             asked = self.codes.pop(code, None)
-            digest = hashlib.sha256(code_verifier.encode()).digest()
-            challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+            challenge = _part(hashlib.sha256(code_verifier.encode()).digest())
             if grant_type != "authorization_code" or asked is None or authorization != f"Basic {right}":
                 raise HTTPException(400)
             if asked["redirect_uri"] != redirect_uri or asked["code_challenge"] != challenge:
@@ -83,9 +82,8 @@ class Provider:
 
     def _signed(self, nonce: str) -> str:
         now = int(time.time())
-        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce, **self.user}
-        claims = {**claims, **{k: v for k, v in self.wrong.items() if k not in ("signature", "described")}}
-        claims = {k: v for k, v in claims.items() if v is not None}
+        claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": nonce}
+        claims = {k: v for k, v in {**claims, **self.user, **self.wrong}.items() if v is not None}
         how = self.wrong.get("signature")
         if how == "none":
             return ".".join((_part(b'{"alg":"none"}'), _part(json.dumps(claims).encode()), ""))

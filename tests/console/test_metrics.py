@@ -14,24 +14,18 @@ from ragtrace.console.metrics import MOST_TOPICS, ReviewCollector
 from ragtrace.console.review import queue
 from ragtrace.console.review.anchors import score_again
 from ragtrace.console.topics.grouper import Grouper
-from ragtrace.records import Evaluation, Score
 from ragtrace.settings import load
 from ragtrace.testing import Clock, make_trace
-from tests.console.conftest import Console, faithfulness
+from tests.console.conftest import Console
 from tests.topics.questions import CHECK, WordEmbedder, asked
 
-NOW = time.time()
+NOW, ANSWER = time.time(), make_trace().answer
 
 
 def fill(console: Console) -> None:
     """Forty logs, all of them drawn for review: the evaluator fails twenty, people fifteen of these and five more."""
-    made = []
-    for n in range(40):
-        value = 0.2 if n < 20 else 0.9
-        score = Score("faithfulness", value, "fail" if n < 20 else "pass", version="1", method="model")
-        trace = make_trace(f"Question {n}?", trace_id=n + 1, span_id=n + 1, started=NOW - 7200 + n)
-        made.append(Evaluation(trace, (score,)))
-    console.store.write(made, [faithfulness], now=NOW - 3600)
+    logs = [asked(n, f"Question {n}?", n < 20, app=None, answer=ANSWER, started=NOW - 7200 + n) for n in range(40)]
+    console.store.write(logs, [CHECK], now=NOW - 3600)
     queue.fill(console.store, queue.Policy(quota=100, shares={"random": 1.0}, double=0.0), NOW)
     for n in range(40):
         say(console, n, n < 15 or n >= 35, None)
@@ -92,8 +86,7 @@ def test_what_waits(console: Console) -> None:
     empty = {family.name: family for family in collector.collect()}
     assert not empty["ragtrace_review_items"].samples
     assert empty["ragtrace_review_oldest_open_seconds"].samples[0].value == 0
-    trace = make_trace(started=NOW - 7200)
-    console.store.write([Evaluation(trace, (Score("faithfulness", 0.1, "fail", method="model"),))], [faithfulness])
+    console.store.write([asked(0, "Question?", True, started=NOW - 7200)], [CHECK])
     assert queue.fill(console.store, queue.Policy(), NOW)
     assert {family.name: family for family in collector.collect()} == empty
     clock.tick(90)
