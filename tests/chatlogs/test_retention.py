@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
@@ -72,8 +73,7 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
                 assert what in raw
         spill = Spill(spill_path(store.engine.url), store.keys)
         spill.append([_person(100, "anna"), _person(101, "bert")])  # type: ignore[list-item]
-        removed = delete_user(store, "anna")
-        assert removed == Removal(traces=10, scores=10, reviews=10, feedback=10, spilled=1)
+        assert delete_user(store, "anna") == Removal(traces=10, scores=10, reviews=10, feedback=10, spilled=1)
         assert set(_counts(store).values()) == {10}
         assert find(store, Filter(user_id="anna")).rows == ()
         assert len(find(store, Filter(user_id="bert")).rows) == 10
@@ -154,9 +154,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert "'much'" in said
 
 
-def test_the_judge_forgets_with_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_judge_forgets_with_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Its remembered answers may quote anybody: all go, with their bytes; what was spent stays."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGTRACE_JUDGE_STORE", "judge.db")
@@ -176,19 +174,17 @@ def test_files_with_texts_are_their_owner_s_alone(tmp_path: Path) -> None:
     """Spans, the report file and what it exports have mode 0600; a file that is there keeps its mode."""
     before = os.umask(0o022)
     try:
+        (tmp_path / "old").touch(0o644)
         for name in ("new", "old"):
-            path = tmp_path / name
-            if name == "old":
-                path.touch(0o644)
-            create_private(path)
-            with open(path, "a", opener=private_opener) as file:
+            create_private(tmp_path / name)
+            with open(tmp_path / name, "a", opener=private_opener) as file:
                 file.write("text")
-            assert path.stat().st_mode & 0o777 == (0o644 if name == "old" else 0o600)
         JsonLinesSpanExporter(tmp_path / "spans.jsonl").shutdown()
         write_page("{}", tmp_path / "result.json")
     finally:
         os.umask(before)
-    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("spans.jsonl", "result.json")} == {0o600}
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("old", "new", "spans.jsonl", "result.json")]
+    assert modes == [0o644, 0o600, 0o600, 0o600]
 
 
 DATA, SCORES = table(__file__, "data"), table(__file__, "scores")
@@ -233,9 +229,7 @@ def test_a_row_without_its_texts_is_not_stored(store: Store, tmp_path: Path) -> 
     ])  # fmt: skip
 
 
-def test_bad_lines_are_named_and_the_rest_is_kept(
-    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_lines_are_named_and_the_rest_is_kept(store: Store, tmp_path: Path, capsys: Any) -> None:
     """Each line that cannot be used is named with its number; the exit code says that there were some."""
     path = _lines(tmp_path / "x.jsonl", [SCORES[0], *table(__file__, "bad_lines"), SCORES[1]])
     found = ingest(path, store)

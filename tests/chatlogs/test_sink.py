@@ -401,7 +401,6 @@ def test_forgetting_writes_a_private_file(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("is_sink", "seconds"), [(True, 1), (False, 15)])
 def test_a_traced_application_waits_less_for_a_lock(is_sink: bool, seconds: int, tmp_path: Path) -> None:
     """What it cannot store is in memory meanwhile. A password in an address is never shown."""
-    engine = create_store_engine(parse_url(str(tmp_path / "x.db")), is_sink=is_sink)
-    with engine.connect() as connection:
+    with create_store_engine(parse_url(str(tmp_path / "x.db")), is_sink=is_sink).connect() as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 1_000 * seconds
     assert "s3cret" not in display_name(make_url("postgresql://u:s3cret@h/n?password=s3cret"))

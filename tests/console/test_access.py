@@ -380,9 +380,7 @@ def test_the_log_is_paged_and_filtered(console: Console) -> None:
     assert audit.read(console.store, before=last.id, limit=1)[0].object == "19"
 
 
-def test_users_and_tokens_on_the_command_line(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_users_and_tokens_on_the_command_line(store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """Added, listed, disabled, given roles; the password comes from standard input and is never printed."""
     own = ["--store", store.name]
 
@@ -415,9 +413,7 @@ def test_users_and_tokens_on_the_command_line(
     assert [line.action for line in reversed(audit.read(store))] == rows(__file__, "actions_on_the_command_line")
 
 
-def test_the_password_is_asked_for_twice(
-    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_password_is_asked_for_twice(store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """On a terminal; two that differ are none, elsewhere it says how, and none is taken from the list of processes."""
     command = ["user", "add", "ann", "--store", store.name]
     given = iter([PASSWORD, "another", PASSWORD, PASSWORD])
@@ -457,23 +453,20 @@ def test_the_console_reads_its_tables_of_the_settings_file(tmp_path: Path) -> No
     file = tmp_path / "ragtrace.toml"
     file.write_text("\n".join(rows(__file__, "lines_of_a_settings_file")))
     environ = {"RAGTRACE_CONSOLE_IDLE_HOURS": "3", "RAGTRACE_CONSOLE_OIDC_CLIENT_SECRET": "s3cret"}
-    settings = load_console({"port": 8600, "host": None}, environ, file)
-    assert settings == ConsoleSettings(
+    assert load_console({"port": 8600, "host": None}, environ, file) == ConsoleSettings(
         port=8600, url="https://logs.example.org", idle_hours=3.0, unmasked_roles=frozenset({"admin"}), hosts=("logs",),
         oidc=Oidc("https://id.example.org", "c", "s3cret", "groups", {"staff": "viewer"}),
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("table", "message"), rows(__file__, "serve_refuses_wrong_settings_of_the_file"))
-def test_serve_refuses_wrong_settings_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], table: str, message: str
-) -> None:
+def test_serve_refuses_wrong_settings_of_the_file(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """`ragtrace serve` ends with a sentence that names the file, the value and what is valid."""
     file = tmp_path / "ragtrace.toml"
-    file.write_text(table)
     monkeypatch.setenv("RAGTRACE_CONFIG", str(file))
-    assert main(["serve", "--store", str(tmp_path / "logs.db"), "--port", "0"]) == 2
-    assert message in capsys.readouterr().err
+    for settings, message in rows(__file__, "serve_refuses_wrong_settings_of_the_file"):
+        file.write_text(settings)
+        assert main(["serve", "--store", str(tmp_path / "logs.db"), "--port", "0"]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_signing_in_takes_no_thread_from_others(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from tests.topics.questions import WordEmbedder
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
+HAS_AXE = AXE.is_file() or os.environ.get("CI")  # in CI tests/prepare.py installs it
 if CHROMIUM is None and not os.environ.get("CI"):  # there it is a failure, of every test here
     pytest.skip("chromium is not installed: apt-get install chromium", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api")
@@ -131,10 +132,9 @@ def width(page: Any) -> int:
 def violations(page: Any) -> list[str]:
     """What axe-core finds that is serious or critical."""
     page.evaluate(AXE.read_text(encoding="utf-8"))  # past the policy, which lets no page load it
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{each['id']}: {node['target']} {node['failureSummary']}"
-        for each in found["violations"]
+        for each in page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
         if each["impact"] in {"serious", "critical"}
         for node in each["nodes"][:3]
     ]
@@ -151,15 +151,8 @@ def test_a_page_is_sound(tab: Tab, path: str) -> None:
             if unfolded:
                 unfold(page)
             assert width(page) <= wide, theme
-            if AXE.is_file() and (unfolded or (wide < 500 and theme == "light")):
+            if HAS_AXE and (unfolded or (wide < 500 and theme == "light")):
                 assert violations(page) == []
-
-
-def test_axe_is_there() -> None:
-    """So that the test above looks at all; in CI tests/prepare.py installs it."""
-    if not AXE.is_file() and not os.environ.get("CI"):
-        pytest.skip("axe-core is not installed: npm install --no-save in tests/console")
-    assert AXE.stat().st_size > 100_000
 
 
 def test_no_attack_runs(tab: Tab, store: Store) -> None:
@@ -427,8 +420,7 @@ def test_a_session_by_keyboard(review: Tab, waiting: Store) -> None:
     (row,) = reviewed_rows(waiting, Options(), Counter())
     said = {one["question"]: one["text"] or one["number"] for one in row["answers"]}
     assert said == {"tone": "friendly", "score": 7.5, "gap": "where; a, b, f, w"}
-    labels = {one["evaluator"]: one["label"] for one in row["labels"]}
-    assert labels == {"faithfulness": "fail", "toxicity": "fail"}
+    assert {one["evaluator"]: one["label"] for one in row["labels"]} == {"faithfulness": "fail", "toxicity": "fail"}
     marks = [(one["text"], one["verdict"]) for one in row["evidence"]]
     assert marks == [("The moon is made of cheese.", "contradicted"), ("take a", "unsupported")]
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from ragtrace.console import accounts, audit, oidc
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.options import ConsoleSettings, Oidc
-from tests.console.conftest import PASSWORD, Console
+from tests.console.conftest import ADDRESS, PASSWORD, Console
 from tests.console.provider import CLIENT, SECRET, Provider, provided
 from tests.row_files import rows
 
@@ -138,19 +138,13 @@ def test_the_way_back_belongs_to_the_browser_that_left(sso: Console) -> None:
 
 def test_the_cookie_of_the_way_tells_nothing(sso: Console) -> None:
     """State, nonce and PKCE's verifier are sealed in it, it is HttpOnly, and it leads to the address people type."""
-    leaving = sso.stranger().get("/login/oidc")
-    asked = parse_qs(urlsplit(leaving.headers["location"]).query)
-    said = leaving.headers["set-cookie"]
-    assert asked["state"][0] not in said
-    assert asked["nonce"][0] not in said
-    assert "HttpOnly" in said
-    assert "SameSite=lax" in said
-    assert asked["redirect_uri"] == ["http://127.0.0.1:8400/login/oidc/callback"]
-    outside = sso.with_settings(url="https://logs.example.org").stranger("https://logs.example.org")
-    leaving = outside.get("/login/oidc")
-    asked = parse_qs(urlsplit(leaving.headers["location"]).query)
-    assert asked["redirect_uri"] == ["https://logs.example.org/login/oidc/callback"]
-    assert re.match("__Host-ragtrace-oidc=.*; Secure", leaving.headers["set-cookie"])
+    for base, start, end in ((ADDRESS, "", ""), ("https://logs.example.org", "__Host-", "; Secure")):
+        console = sso if base == ADDRESS else sso.with_settings(url=base)
+        leaving = console.stranger(base).get("/login/oidc")
+        query, cookie = parse_qs(urlsplit(leaving.headers["location"]).query), leaving.headers["set-cookie"]
+        assert query["redirect_uri"] == [f"{base}/login/oidc/callback"]
+        assert re.match(f"{start}ragtrace-oidc=.*; HttpOnly; .*; SameSite=lax{end}", cookie)
+        assert not [name for name in ("state", "nonce") if query[name][0] in cookie]
 
 
 def test_the_login_page_offers_it_where_there_is_a_provider(sso: Console) -> None:

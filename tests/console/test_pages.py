@@ -194,8 +194,7 @@ def test_spans_stand_below_their_parents() -> None:
 @pytest.mark.parametrize("spans", rows(__file__, "odd_spans_break_nothing"))
 def test_odd_spans_break_nothing(spans: list[Any]) -> None:
     """Circles, strangers, text for numbers: what is no span is left out, the others are each shown once."""
-    bars = trace_view.bars(make_trace(facts=Facts(spans=tuple(spans))))
-    assert len(bars) <= len(spans)
+    assert len(trace_view.bars(make_trace(facts=Facts(spans=tuple(spans))))) <= len(spans)
 
 
 def test_stages_stand_in_for_spans() -> None:
@@ -237,8 +236,7 @@ def checked(page: str) -> Read:
                     assert "noopener" in str(attrs["rel"])
     ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
     assert len(ids) == len(set(ids)), sorted(i for i in ids if ids.count(i) > 1)
-    anchors = {f"#{i}" for i in ids}
-    assert {href for href in read.values("a", "href") if href.startswith("#")} <= anchors
+    assert {href for href in read.values("a", "href") if href.startswith("#")} <= {f"#{i}" for i in ids}
     assert "{{" not in re.sub(re.escape(ATTACKS[6]) + r"|alert\(2\)>\{\{", "", read.text)
     return read
 
@@ -291,11 +289,7 @@ def test_no_such_page(full: Store, folder: str) -> None:
 def test_the_address_is_the_state() -> None:
     """What is asked for comes back out of the address, without what makes no sense; a verdict has an evaluator."""
     state = filters.chosen(table(__file__, "address"), 2e9)
-    expected = Filter(
-        text="parcel", app="shop", evaluator="toxicity", label="fail", low=0.2, thumbs=-1, reviewed=False,
-        since=1769860800.0,
-    )  # fmt: skip
-    assert state.filter == expected
+    assert state.filter == Filter(**table(__file__, "filter_of_the_address"))
     assert (state.order, state.after) == ("worst", "7")
     again = filters.chosen(dict(parse_qsl(state.query)), 2e9)
     assert (again.filter, again.order, again.query) == (state.filter, state.order, state.query)
@@ -378,8 +372,7 @@ def test_review_without_script(waiting: Store) -> None:
     assert "&lt;b&gt;no" in page
     assert "Yes." in page
     assert here.post("/review", data={**second, "do": "skip", "reason": "cannot tell"}).status_code == 303
-    third = Read(here.get("/review").text).form("data-review")
-    assert third["trace"] not in {first["trace"], second["trace"]}
+    assert Read(here.get("/review").text).form("data-review")["trace"] not in {first["trace"], second["trace"]}
 
 
 def test_a_review_can_be_taken_back(store: Store) -> None:
@@ -545,15 +538,11 @@ def test_a_calibration_is_fitted_and_put_in_force(tmp_path: Path) -> None:
     here = client(store, calibration_file=str(file))
     data = {"csrf": Read(here.get("/evaluators/faithfulness").text).csrf, "view": "reviewed"}
     page = here.post("/evaluators/faithfulness/calibrations", data={**data, "do": "fit"})
-    assert page.status_code == 200
-    assert "not yet in force" in page.text
-    assert not file.exists()
-    saved = here.post("/evaluators/faithfulness/calibrations", data={**data, "do": "save"})
-    assert saved.status_code == 303
+    assert (page.status_code, "not yet in force" in page.text, file.exists()) == (200, True, False)
+    assert here.post("/evaluators/faithfulness/calibrations", data={**data, "do": "save"}).status_code == 303
     assert '"faithfulness"' in file.read_text()
     assert "2+c1" in here.get("/evaluators/faithfulness").text
-    few = here.post("/evaluators/toxicity/calibrations", data={**data, "do": "fit"})
-    assert "a calibration needs" in few.text
+    assert "a calibration needs" in here.post("/evaluators/toxicity/calibrations", data={**data, "do": "fit"}).text
     store.close()
 
 

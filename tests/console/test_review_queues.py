@@ -16,8 +16,7 @@ QUEUES = "/api/review/queues"
 
 def _with_logs(console: Console) -> None:
     console.store.write([evaluation(n) for n in range(12)], CHECKS)
-    everything = queue.Policy(quota=60, shares={"random": 1.0}, double=0.0)
-    queue.fill(console.store, everything, time.time() + 60)
+    queue.fill(console.store, queue.Policy(quota=60, shares={"random": 1.0}, double=0.0), time.time() + 60)
 
 
 def test_a_queue_by_form(console: Console) -> None:
@@ -119,8 +118,7 @@ def test_queues_by_program(console: Console) -> None:
     assert ada.patch(f"{QUEUES}/shop", json={"wish": True}).status_code == 422
     assert ada.post(QUEUES, json={"name": "x", "filter": {"text": "word"}}).status_code == 422
     assert ada.post(QUEUES, json={"name": "y", "assignees": ["vera"]}).status_code == 409
-    actions = {line.action for line in audit.read(console.store)}
-    assert {"queue.save", "queue.send"} <= actions
+    assert {"queue.save", "queue.send"} <= {line.action for line in audit.read(console.store)}
 
 
 def test_done_for_today(console: Console) -> None:

@@ -65,8 +65,7 @@ def test_topics_stay_from_day_to_day(store: Store) -> None:
 
 def test_a_new_subject_becomes_a_topic(store: Store) -> None:
     """What fits no topic becomes one as soon as there is enough of it, and only that."""
-    some = {name: EVEN[name] for name in ("refund", "parcel", "password")}
-    first = fill(store, some)
+    first = fill(store, {name: EVEN[name] for name in ("refund", "parcel", "password")})
     grouper = _grouper(store)
     grouper.update(NOW)
     names = load_names(store)
