@@ -163,8 +163,7 @@ def test_evaluators_are_remembered(store: Store) -> None:
 
 def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
     """The file of a store with a key has neither texts nor user ids nor explanations in it."""
-    path = tmp_path / "sealed.db"
-    with closing(open_store(str(path), key=KEY)) as store:
+    with closing(open_store(str(tmp_path / "sealed.db"), key=KEY)) as store:
         marks = [f"mark{n}xyz" for n in range(6)]
         given = made(
             1, Score("e", 0.1, explanation=marks[0]), query=marks[1], answer=marks[2], reference=marks[3],
@@ -298,8 +297,7 @@ def test_two_stores_write_the_same(store_url: str) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(work, stores))
-    assert count(stores[0], traces) == 60
-    assert count(stores[0], scores) == sum(len(e.scores) for e in rows)
+    assert [count(stores[0], table) for table in (traces, scores)] == [60, sum(len(e.scores) for e in rows)]
     assert overview(stores[0], NOW - 1e5, NOW + 1e6).total.evaluated == 60
     for store in stores:
         store.close()

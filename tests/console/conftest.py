@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path) -
         address = request.getfixturevalue("postgresql").database("migrated")
     else:
         address = str(shutil.copy(migrated_file, tmp_path / "logs.db"))
-    opened = open_store(address)
-    yield opened
-    opened.close()
+    with closing(open_store(address)) as opened:
+        yield opened
 
 
 @pytest.fixture

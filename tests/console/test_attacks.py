@@ -289,9 +289,8 @@ def test_masks_leave_the_evidence_where_it_was(evil: Console) -> None:
 @pytest.mark.parametrize("asked", [{"user_id": "jane.doe@example.org"}, {"session_id": "s"}, {"tenant": "t"}])
 def test_masked_roles_cannot_list_a_user_a_session_or_a_tenant(evil: Console, asked: dict[str, str]) -> None:
     """A list of one person's requests would tell who wrote them."""
-    assert evil.signed_in("vera").get("/api/traces", params=asked).status_code == 403
-    assert evil.signed_in("vera").get("/traces", params=asked).status_code == 403
-    assert evil.signed_in("rob").get("/api/traces", params=asked).status_code == 200
+    for name, path, status in (("vera", "/api/traces", 403), ("vera", "/traces", 403), ("rob", "/api/traces", 200)):
+        assert evil.signed_in(name).get(path, params=asked).status_code == status
 
 
 @pytest.mark.parametrize("text", rows(__file__, "words_under_a_mask"))
@@ -407,11 +406,7 @@ def test_every_answer_has_the_headers(evil: Console) -> None:
 
 def test_errors_say_nothing_of_the_server(evil: Console, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """What nobody expected is a 500; the log has type and place, not the message, which may quote a chat log."""
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("jane.doe@example.org said so")
-
-    monkeypatch.setattr(Store, "get", broken)
+    monkeypatch.setattr(Store, "get", lambda *_: (_ for _ in ()).throw(RuntimeError("jane.doe@example.org said so")))
     browser = evil.signed_in("rob")
     for path in (f"/api/traces/{TRACE}", f"/traces/{TRACE}"):
         answer = browser.get(path)

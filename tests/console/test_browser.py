@@ -6,7 +6,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -49,12 +49,11 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    made = filled(tmp_path_factory.mktemp("browser") / "logs.db", reviews=50)
-    named_queues.create(made, "prices", filter=Filter(app="shop"), instructions="Compare with the list.")
-    ask(made)
-    Grouper(made, embedder=WordEmbedder()).update()
-    yield made
-    made.close()
+    with closing(filled(tmp_path_factory.mktemp("browser") / "logs.db", reviews=50)) as made:
+        named_queues.create(made, "prices", filter=Filter(app="shop"), instructions="Compare with the list.")
+        ask(made)
+        Grouper(made, embedder=WordEmbedder()).update()
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -310,10 +309,9 @@ def test_a_wide_table_says_so(tab: Tab) -> None:
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> Iterator[Store]:
-    made = filled(tmp_path / "logs.db", 20)
-    queue.fill(made, queue.Policy(quota=60))
-    yield made
-    made.close()
+    with closing(filled(tmp_path / "logs.db", 20)) as made:
+        queue.fill(made, queue.Policy(quota=60))
+        yield made
 
 
 def verdicts(store: Store) -> dict[int, dict[str, str]]:

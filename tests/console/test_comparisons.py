@@ -17,9 +17,8 @@ def _filled(store: Store) -> float:
     """v7 fails 10 of 100, v8 fails 40 of the same questions; v9 was tried once."""
     now, made = time.time(), []
     for offset, prompt, failures in ((0, "v7", 10), (100, "v8", 40)):
-        started = now - (3 if prompt == "v7" else 1) * DAY
         for n in range(100):
-            more = {"prompt": prompt, "model": "m", "started": started + n}
+            more = {"prompt": prompt, "model": "m", "started": now - (3 if prompt == "v7" else 1) * DAY + n}
             made.append(asked(offset + n, f"Question {n} of {MAIL}?", n < failures, **more))
     store.write(made, [CHECK])
     store.write([asked(500, "Once?", False, prompt="v9", model="m", started=now - 60)])
@@ -40,9 +39,7 @@ def test_the_page_says_what_changed(console: Console) -> None:
         assert f"/traces/{console.store.get(trace).trace.trace_id:032x}" in text  # type: ignore[union-attr]
     assert "▲ worse" in text
     masked = console.signed_in("vera").get("/compare").text
-    assert MAIL in text
-    assert "jane" not in masked
-    assert "[email]" in masked
+    assert (MAIL in text, "jane" in masked, "[email]" in masked) == (True, False, True)
 
 
 def test_two_periods_on_the_page(console: Console) -> None:

@@ -88,8 +88,7 @@ def test_an_outage_is_red(store: Store, kind: str) -> None:
     assert (incident.who, incident.is_outage) == ("shop", True)
     assert ("end in an error" if kind == "errors" else "retrieval finds nothing") in incident.what
     assert incident.since == (pytest.approx(now - 1_500, abs=600) if kind == "errors" else None)
-    page = client(store).get("/").text
-    assert '<tr class="outage">' in page
+    assert '<tr class="outage">' in client(store).get("/").text
     assert client(store).get(incident.address).text.count("shop") > 10
 
 

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -75,9 +76,8 @@ class Read(HTMLParser):
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store that tests only read."""
-    made = filled(tmp_path_factory.mktemp("pages") / "logs.db", reviews=60)
-    yield made
-    made.close()
+    with closing(filled(tmp_path_factory.mktemp("pages") / "logs.db", reviews=60)) as store:
+        yield store
 
 
 @pytest.fixture
@@ -267,8 +267,7 @@ def test_every_log_is_shown(full: Store) -> None:
 
 def test_a_sentence_leads_to_its_passage(full: Store) -> None:
     """The sign and the words say what the colour says, and the marked passage is the evidence's."""
-    made = evaluation(3)
-    page = client(full).get(f"/traces/{made.trace.trace_id:032x}").text
+    page = client(full).get(f"/traces/{evaluation(3).trace.trace_id:032x}").text
     read = Read(page)
     claims = [attrs for tag, attrs in read.tags if tag == "a" and "claim" in str(attrs.get("class"))]
     assert [str(c["class"]).split()[1] for c in claims] == ["supported", "contradicted", "unsupported"]
@@ -348,8 +347,7 @@ def test_review_is_blind(store: Store) -> None:
     assert "<div data-scores></div>" in pages[1]
     assert "contradicted" not in pages[1].split("<dialog")[0].replace('data-mark="contradicted">contradicted', "")
     parts = browser.get(f"/review/evaluators?trace={2:032x}&reason=worst").text
-    assert "contradicted" in parts
-    assert "among the worst" in parts
+    assert all(text in parts for text in ("What the evaluators said", "contradicted", "among the worst"))
     assert browser.get("/review/evaluators?trace=x").status_code == 404
 
 
@@ -369,8 +367,7 @@ def test_review_without_script(waiting: Store) -> None:
     verdicts = {row.evaluator: row.verdict for row in queue.load_verdicts(waiting)}
     assert verdicts == {"faithfulness": "fail", "toxicity": "pass"}
     page = here.get(f"/traces/{first['trace']}").text
-    assert "&lt;b&gt;no" in page
-    assert "Yes." in page
+    assert all(text in page for text in ("&lt;b&gt;no", "Yes."))
     assert here.post("/review", data={**second, "do": "skip", "reason": "cannot tell"}).status_code == 303
     assert Read(here.get("/review").text).form("data-review")["trace"] not in {first["trace"], second["trace"]}
 
@@ -469,10 +466,9 @@ def test_the_overview_begins_with_what_people_say(full: Store) -> None:
 def test_a_fall_has_a_beginning(store: Store) -> None:
     """The first sentence says from what to what, and since when; the rate of the week before is beside this week's."""
     now = time.time()
-    old = [evaluation(n, 0.95, started=now - 9 * 86_400 - 3_000 * n) for n in range(60)]
-    good = [evaluation(100 + n, 0.95, started=now - 6 * 86_400 + 3_000 * n) for n in range(60)]
-    bad = [evaluation(200 + n, 0.1, started=now - 2 * 86_400 + 600 * n) for n in range(60)]
-    store.write([*old, *good, *bad], CHECKS)
+    for first, value, days, step in ((0, 0.95, 9, -3_000), (100, 0.95, 6, 3_000), (200, 0.1, 2, 600)):
+        starts = [now - days * 86_400 + step * n for n in range(60)]
+        store.write([evaluation(first + n, value, started=start) for n, start in enumerate(starts)], CHECKS)
     page = client(store).get("/?range=7d").text
     text = Read(page).text
     assert 'class="note bad"' in page

@@ -119,8 +119,7 @@ def test_masked_roles_see_masked_questions(console: Console) -> None:
         seen, masked = rob.get(address), vera.get(address)
         assert (seen.status_code, masked.status_code) == (200, 200)
         assert MAIL in seen.text, address
-        assert "jane" not in masked.text, address
-        assert "[email]" in masked.text, address
+        assert ("jane" in masked.text, "[email]" in masked.text) == (False, True), address
     lines = [(line.user, line.action) for line in audit.read(console.store)]
     assert lines.count(("vera", "question.gaps")) == lines.count(("rob", "question.gaps")) == 4
 
@@ -138,9 +137,7 @@ def test_gaps_leave_as_files(console: Console) -> None:
     assert table.headers["content-type"].startswith("text/csv")
     cells = list(csv.DictReader(io.StringIO(table.text)))
     assert [cell["question"].removeprefix("'") for cell in cells] == [row["question"] for row in rows]
-    formula = next(cell for cell in cells if "cmd" in cell["question"])
-    assert formula["question"].startswith("'=cmd()")
-    assert formula["cause"] == "right_refusal"
+    assert [cell["cause"] for cell in cells if cell["question"].startswith("'=cmd()")] == ["right_refusal"]
     assert set(rows[0]) == set(cells[0])
 
 
