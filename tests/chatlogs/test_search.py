@@ -145,12 +145,12 @@ def test_the_worst_come_first(full: Store, sizes: tuple[int, int], monkeypatch: 
     """Each trace with a value comes once, from the worst step of values to the best, which may be the highest."""
     bound(monkeypatch, *sizes)
     for given in (Filter(**fields) for fields in rows(__file__, "filters_of_the_worst")):
-        shown = [row for page in _pages(full, given, limit=11, order="worst") for row in page.rows]
+        listing = [row for page in _pages(full, given, limit=11, order="worst") for row in page.rows]
         expected = [e for e in GIVEN if _fits(given, e) and _value(e, given.evaluator) is not None]
-        assert sorted(row.trace_id for row in shown) == sorted(f"{e.trace.trace_id:032x}" for e in expected)
-        steps = [bucket(row.scores[given.evaluator][0]) for row in shown]
+        assert sorted(row.trace_id for row in listing) == sorted(f"{e.trace.trace_id:032x}" for e in expected)
+        steps = [bucket(row.scores[given.evaluator][0]) for row in listing]
         assert steps == sorted(steps, reverse=given.evaluator == "c")
-        same = [(step, int(row.started)) for step, row in zip(steps, shown, strict=True)]
+        same = [(step, int(row.started)) for step, row in zip(steps, listing, strict=True)]
         assert same == sorted(same, key=lambda each: (steps.index(each[0]), -each[1]))
 
 

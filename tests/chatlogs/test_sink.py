@@ -118,10 +118,8 @@ def test_a_pipeline_fills_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return float(len(trace.answer) > 3)
 
     path = tmp_path / "chat.db"
-    named = {"app": "help", "env": "test", "store": str(path), "store_key": "THE_KEY"}
-    with closing(
-        ragtrace.init(evaluators=[long_enough], workers=0, frameworks=(), sample_per_second=0, **named)
-    ) as runtime:
+    options: dict[str, Any] = {"app": "help", "store": str(path), "store_key": "THE_KEY", "sample_per_second": 0}
+    with closing(ragtrace.init(evaluators=[long_enough], env="test", workers=0, frameworks=(), **options)) as runtime:
         assert runtime.pipeline.submit(make_trace(query="secretly", facts=Facts(user_id="u1")))
         assert runtime.flush(60)
         assert runtime.store.written == 1

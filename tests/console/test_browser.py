@@ -527,11 +527,12 @@ def test_sign_in(browser: Any, tmp_path: Path) -> None:
     with served(store) as url, opened(browser, url, store) as tab:
         page = tab.open("/traces")
         page.wait_for_url("**/login?next=/traces")
-        for password, shown in (("wrong horse battery", "[role=alert]"), ("correct horse battery", "text=Log out")):
+        assert page.evaluate("document.activeElement.name") == "name"
+        for password, selector in (("wrong horse battery", "[role=alert]"), ("correct horse battery", "text=Log out")):
             page.fill("input[name=name]", "vera")
             page.fill("input[name=password]", password)
             page.keyboard.press("Enter")
-            page.wait_for_selector(shown)
+            page.wait_for_selector(selector)
         page.wait_for_url("**/traces")
         assert page.locator("nav >> text=Audit").count() == 0
         page.click("text=Log out")

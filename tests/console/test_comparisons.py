@@ -32,8 +32,8 @@ def test_the_page_says_what_changed(console: Console) -> None:
     sides = [Side(f"prompt {name}", now - 30 * DAY, now, prompt_version=name) for name in ("v7", "v8")]
     (row,) = compare_sides(console.store, *sides).rows
     assert f"Faithfulness: {row.sentence} Each pair is the same question on both sides." in text
-    for shown in ("prompt v8 fails 30 points more than prompt v7 (", "n = 100 pairs.", "Passed in A, fails in B"):
-        assert shown in text
+    for part in ("prompt v8 fails 30 points more than prompt v7 (", "n = 100 pairs.", "Passed in A, fails in B"):
+        assert part in text
     assert "Failed in A, passes in B" not in text
     for trace in row.worse[0]:
         assert f"/traces/{console.store.get(trace).trace.trace_id:032x}" in text  # type: ignore[union-attr]

@@ -46,8 +46,8 @@ def test_the_page_says_which_questions_fail(console: Console) -> None:
     assert report.topics[0] is refund
     assert f"{percent(refund.part, 0)} of all failures in the last 7 days are questions of “{refund.name}”" in text
     figures = (percent(refund.failures.value), range_percent(refund.failures.interval), "▲ worse")
-    for shown in (*figures, f"1 topic became worse: “{refund.name}”.", f"/questions/{refund.id}?range=7d"):
-        assert shown in text
+    for part in (*figures, f"1 topic became worse: “{refund.name}”.", f"/questions/{refund.id}?range=7d"):
+        assert part in text
     assert f"/traces/{console.store.get(refund.worst[0]).trace.trace_id:032x}" in text  # type: ignore[union-attr]
     program = console.program("vera", "read")
     period = f"since={now - 7 * DAY}&until={now}"
@@ -74,7 +74,7 @@ def test_a_topic_has_a_page(console: Console) -> None:
     refund, _ = _refund(console)
     text = browser.get(f"/questions/{refund}").text
     assert text.count("✗ fail") == 20
-    assert all(shown in text for shown in (MAIL, "irrelevant context", "/questions?range=7d"))
+    assert all(part in text for part in (MAIL, "irrelevant context", "/questions?range=7d"))
     for missing in ("12345", "x", "%00"):
         assert browser.get(f"/questions/{missing}").status_code == 404
     steps = topic_history(console.store, refund, now - 14 * DAY, now, "faithfulness", steps=14)
