@@ -94,8 +94,10 @@ def timed_out(received: Received, telemetry: Telemetry) -> bool:
     return any(part is not None and dict(part.failed) == {"timeout": 1} for part in (stats.spans, stats.events))
 
 
-def setting_of(part: str, name: str, expected: float) -> Holds:
-    return lambda _, telemetry: getattr(getattr(telemetry, part)._batch_processor, name) == expected
+def setting_of(place: int, name: str, expected: float) -> Holds:
+    return lambda _, telemetry: (
+        getattr(((*telemetry.processors, telemetry.event_processor)[place])._batch_processor, name) == expected
+    )
 
 
 HTTP = {EXPORT + "ENDPOINT": "{url}"}
