@@ -1,12 +1,12 @@
 """Verdicts on answers that were written blind: python benchmarks/blind.py [--suite | --control | --neighbours]
 
 The sets are files beside this one: `fresh_answers`, `blind_answers`, `grounding_answers`, and with `--sets` also
-`fresh_documents` and `tool_answers` (also `fresh_`, `call_`, `late_`). Their writers knew no code nor data; the
-second and the third are in the calibration. Right and wrong answers are over chunks that look alike. Of each
-judge: the area under the ROC curve with its 95 % interval (bootstrap over groups), pairs (a wrong answer scores worse
-than a right one to the same question), wrong answers caught while 92 % of the right ones pass, and both shares at the
-threshold; of `groundedness` kinds of answers, and the share of right answers by score. `--control` takes the chunks of
-another group: what is then above .5 the answer alone tells.
+`fresh_documents`, `tool_answers`, `fresh_tool_answers`, `call_answers` and `late_tool_answers`. Their writers knew no
+code nor data; the second and the third are in the calibration. Right and wrong answers are over chunks that look
+alike. Of each judge: the area under the ROC curve with its 95 % interval (bootstrap over groups), pairs (a wrong
+answer scores worse than a right one to the same question), wrong answers caught while 92 % of the right ones pass,
+and both shares at the threshold; of `groundedness` kinds of answers, and the share of right answers by score.
+`--control` takes the chunks of another group: what is then above .5 the answer alone tells.
 """
 
 import argparse

@@ -174,13 +174,13 @@ def test_nothing_is_readable_without_the_key(tmp_path: Path) -> None:
     assert not [mark for mark in marks if mark.encode() in raw]
 
 
-@pytest.mark.parametrize(("key", "said"), rows(__file__, "wrong_keys"))
-def test_the_wrong_key(store_url: str, key: str | None, said: str) -> None:
+@pytest.mark.parametrize(("key", "message"), rows(__file__, "wrong_keys"))
+def test_the_wrong_key(store_url: str, key: str | None, message: str) -> None:
     """A missing, wrong or broken key is told on opening, and never shown."""
     open_store(store_url, key=KEY).close()
-    with pytest.raises(SettingError, match=said) as caught:
+    with pytest.raises(SettingError, match=message) as refused:
         open_store(store_url, key=key)
-    assert not [k for k in (KEY, OTHER) if k in str(caught.value)]
+    assert not [k for k in (KEY, OTHER) if k in str(refused.value)]
 
 
 def test_a_key_for_a_store_without(store: Store, store_url: str) -> None:
@@ -243,12 +243,12 @@ def test_where_a_key_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(("url", "said", "kind"), rows(__file__, "addresses_that_are_none"))
-def test_addresses_that_are_none(url: str, said: str, kind: str) -> None:
+@pytest.mark.parametrize(("url", "message", "kind"), rows(__file__, "addresses_that_are_none"))
+def test_addresses_that_are_none(url: str, message: str, kind: str) -> None:
     """Neither address nor server: told with what is one, without password, parameters and statement."""
-    with pytest.raises(getattr(errors, kind), match=said) as caught:
+    with pytest.raises(getattr(errors, kind), match=message) as refused:
         open_store(url)
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,14 +347,14 @@ def test_what_is_seen_and_changed_is_written_down(evil: Console) -> None:
     ada.get(f"/traces/{TRACE}")
     ada.post("/logout")
     evil.stranger().post("/login", data={"name": "ada", "password": "wrong"})
-    found = audit.read(evil.store)
-    assert [line.action for line in reversed(found)] == rows(__file__, "actions_of_an_admin")
-    assert "private" not in str(found)
-    assert ({line.user for line in found[1:]}, {line.address for line in found}) == ({"ada"}, {"127.0.0.1"})
-    by_action = {line.action: line for line in found}
+    lines = audit.read(evil.store)
+    assert [line.action for line in reversed(lines)] == rows(__file__, "actions_of_an_admin")
+    assert "private" not in str(lines)
+    assert ({line.user for line in lines[1:]}, {line.address for line in lines}) == ({"ada"}, {"127.0.0.1"})
+    by_action = {line.action: line for line in lines}
     assert by_action["trace.view"].object == TRACE
     assert (by_action["user.change"].object, by_action["user.change"].detail) == ("new", {"role": "reviewer"})
-    assert (found[0].user, found[0].detail) == (None, {"why": "password", "status": 401})
+    assert (lines[0].user, lines[0].detail) == (None, {"why": "password", "status": 401})
     evil.signed_in("vera").get("/api/users")  # what was refused is written down, too
     line = audit.read(evil.store)[0]
     assert (line.user, line.action, line.detail) == ("vera", "user.list", {"status": 403})

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import torch
 from export import DATA, check
-from model import LAYERS, WIDTH, Reader
+from model import HEADS, LAYERS, WIDTH, Reader
 from onnx import numpy_helper
 from safetensors.torch import load_file
 from torch.nn import functional
@@ -55,7 +55,7 @@ def _weights(graph: onnx.GraphProto, start: Path) -> dict[str, torch.Tensor]:
         weight, bias = (arrays[node.input[1]].float() * arrays[node.input[2]]).T, arrays[node.input[4]]
         if name.endswith("qkv"):
             for part, w, b in zip(("query", "key", "value"), weight.split(WIDTH), bias.split(WIDTH), strict=True):
-                scale = (3 * 64) ** 0.5 if part == "query" else 1.0
+                scale = (3 * WIDTH / HEADS) ** 0.5 if part == "query" else 1.0
                 state[f"{name[:-3]}{part}.weight"], state[f"{name[:-3]}{part}.bias"] = w * scale, b * scale
         else:
             state[f"{name}.weight"], state[f"{name}.bias"] = weight, bias
