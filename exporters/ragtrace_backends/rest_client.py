@@ -14,6 +14,7 @@ from requests import PreparedRequest, Request, RequestException
 from ragtrace._version import __version__
 from ragtrace.base.background import after_fork
 from ragtrace.errors import RagtraceError, SettingError
+from ragtrace.settings.value_forms import check_address
 from ragtrace_backends.http_session import BoundedSession
 
 _TIMEOUT = 30.0
@@ -60,12 +61,9 @@ class RefusedError(BackendError):
 def check_url(setting: str, url: str) -> str:
     """The URL without a slash at its end. Raises SettingError for one that is not http or https, and for one with a
     user, password, query or fragment; the message does not repeat it."""
-    try:
-        parts = urlsplit(url.strip())
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
+    check_address(url.strip(), setting)
+    parts = urlsplit(url.strip())
+    if parts.scheme not in ("http", "https"):
         raise SettingError(f"{setting} is no URL of a server; give one like http://localhost:6006")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise SettingError(f"{setting} contains a user, a password or a query; keys belong into environment variables")

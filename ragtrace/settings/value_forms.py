@@ -85,12 +85,13 @@ def check_models(names: Mapping[str, str], where: str) -> None:
 
 def check_address(address: str, where: str) -> None:
     """Raise SettingError for what is no address of a server: a URL of http or https without a host, and any other text
-    (HOST:PORT, a broker's address) that cannot be read as an address, or has the port 0."""
+    (HOST:PORT, a broker's address) that cannot be read as an address, or has a blank in its host or the port 0."""
     try:
         urlsplit(address)  # its readers do not all add the "//"
         parts = urlsplit(address if "://" in address else f"//{address}")
         is_valid = bool(parts.hostname) or parts.scheme not in ("http", "https")
-        is_valid = is_valid and ("," in parts.netloc or parts.port != 0)  # a broker may have several servers
+        if "," not in parts.netloc:  # a broker may have several servers
+            is_valid = is_valid and parts.port != 0 and not any(map(str.isspace, parts.netloc))
     except ValueError:
         is_valid = False
     if not is_valid:  # not quoted: it may hold a password
