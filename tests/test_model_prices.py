@@ -54,3 +54,5 @@ def test_litellm_lists_prices() -> None:
         assert usage_of(_listed_names(run, [model]), 1_000, 0, 0, 0).cost, model  # type: ignore[arg-type]
     full, cached = (usage_of(["gpt-4o-mini"], 1_000, 0, read, 0).cost or 0 for read in (0, 1_000))
     assert 0 < cached < full
+    short, long = (usage_of(["gemini-2.5-pro"], tokens, 0, 0, 0).cost or 0 for tokens in (200_000, 400_000))
+    assert long == pytest.approx(4 * short)  # beyond 200,000 tokens of input each costs twice as much
