@@ -490,10 +490,13 @@ def test_the_health_page_misses_what_is_absent(store: Store) -> None:
     """A store that never had a trace, and an evaluator that stopped while another one goes on."""
     assert "No trace has come in" in client(store).get("/health").text
     now, other = time.time(), replace(CHECKS[0], name="toxicity")
-    before = [evaluation(n, 0.9, started=now - 2 * 86_400 - 3_600 * n) for n in range(30)]
+    before = [evaluation(n, 0.9, started=now - 90_000 - 3_600 * n) for n in range(30)]
     today = [evaluation(99, 0.9, started=now - 60)]
     today = [replace(each, scores=(replace(each.scores[0], name="toxicity"),)) for each in today]
-    store.write([*before, *today], [*CHECKS, other])
+    store.write([*before, replace(today[0], scores=())], CHECKS)
+    assert "faithfulness: no score today" in Read(client(store).get("/health").text).text  # nor has any other
+    assert "Faithfulness: no answer has a verdict in the" in Read(client(store).get("/?range=24h").text).text
+    store.write(today, [*CHECKS, other])
     assert "faithfulness: no score today" in Read(client(store).get("/health").text).text
 
 

@@ -23,8 +23,8 @@ _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _HOUR = 3_600.0
 _STEPS = 168
 """Most points of a time line: a week by the hour; longer periods have longer steps."""
-LEAST = 300
-"""Effective evaluations of the previous period below which nothing is compared with it."""
+LEAST, LEAST_NOW = 300, 30
+"""Effective evaluations of the previous period and of this one below which no figure counts as steady."""
 _RISE, _P = 1.25, 0.001
 """More fail where the share of failures is so many times that of the previous period, and by chance so rarely."""
 
@@ -64,8 +64,8 @@ class EvaluatorRow:
     """Estimated share of the application's requests that have a verdict or a value, in [0, 1]. On the rest, the
     evaluator was not applicable or failed."""
     change: str
-    """`rise`, `steady`, or `learning` if the previous period has fewer than `LEAST` effective evaluations of the same
-    version."""
+    """`rise`, `steady`, or `learning` if a period has too few effective evaluations of the version that gave most
+    of the verdicts (`LEAST`, `LEAST_NOW`)."""
     shares: tuple[Estimate, Estimate] | None
     """Of failures in the previous and in this period, by the newest version that both have; None without one."""
     line: tuple[Step, ...]
@@ -196,7 +196,7 @@ def _app(name: str, entries: Sequence[JournalEntry], since: float, until: float)
         _distinct(entry.env for entry in now),
         _distinct(entry.model for entry in now),
         _distinct(entry.prompt_version for entry in now),
-        len(evaluated),
+        sum(bool(entry.scores) for entry in evaluated),
         requests,
         dict(dropped),
         dict(Counter(entry.cause for entry in evaluated if entry.cause is not None).most_common()),
@@ -255,6 +255,8 @@ class _History:
     def row(self, app: str, evaluator: str, requests: float) -> EvaluatorRow:
         pairs = [pair for pair in self._fails.values() if pair[0].count and pair[1].count]
         newest = pairs[-1] if pairs else (Sums(), Sums())
+        if 2 * newest[1].count < sum(now.count for _, now in self._fails.values()):
+            newest = (Sums(), Sums())  # most answers have a version that has nothing to compare with
         before, now = newest[0].rate(), newest[1].rate()
         shares = None if before is None or now is None else (before, now)
         return EvaluatorRow(
@@ -284,7 +286,9 @@ def _change(shares: tuple[Estimate, Estimate] | None) -> str:
     if shares is None or shares[0].effective < LEAST:
         return "learning"
     before, now = shares
-    return "rise" if now.value >= _RISE * before.value and independent_difference(*shares).p < _P else "steady"
+    if now.value >= _RISE * before.value and independent_difference(*shares).p < _P:
+        return "rise"
+    return "steady" if now.effective >= LEAST_NOW else "learning"
 
 
 def _worst(entries: Sequence[JournalEntry]) -> tuple[WorstAnswer, ...]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from ragtrace.base.terminal import fitted
 from ragtrace.batch.reporting.formats import NONE, moment, rate, table
-from ragtrace.batch.reporting.live import LEAST, AppReport, EvaluatorRow, LiveReport
+from ragtrace.batch.reporting.live import LEAST, LEAST_NOW, AppReport, EvaluatorRow, LiveReport
 from ragtrace.statistics import Estimate
 from ragtrace.text.sanitizer import finite
 
@@ -27,8 +27,11 @@ def as_text(report: LiveReport, columns: int | None = None) -> str:
 
 def verdict(report: LiveReport) -> str:
     """What a reader must know first: which figures became worse, or that none did, and how much that is based on."""
-    rows = [row for app in report.apps for row in app.rows if row.now.passes is not None]
+    every = [row for app in report.apps for row in app.rows]
+    rows = [row for row in every if row.now.passes is not None]
+    silent = [row for row in every if row.now.passes is None and row.before.passes is not None]
     worse = [f"{row.app}: {row.evaluator}, {change(row)}" for row in rows if row.change == "rise"]
+    worse += [f"{row.app}: {row.evaluator} gives no verdict, before {rate(row.before.passes)} passed" for row in silent]
     if worse:
         more = f", and {len(worse) - 3} more" if len(worse) > 3 else ""
         return f"WORSE: {'; '.join(worse[:3])}{more}"
@@ -37,10 +40,11 @@ def verdict(report: LiveReport) -> str:
     if not rows:
         return f"No verdict: no evaluator passes or fails answers ({based})"
     if len(young) == len(rows):
-        return f"No verdict yet: fewer than {LEAST} effective evaluations to compare with ({based}). {_lowest(rows)}"
+        few = f"fewer than {LEAST} effective evaluations of this version to compare with, or {LEAST_NOW} to compare"
+        return f"No verdict yet: {few} ({based}). {_lowest(rows)}"
     return (
         f"Not worse: no rise of failures in {len(rows) - len(young)} of {len(rows)} evaluators ({based})"
-        + (f"; too few to compare with for {', '.join(sorted(set(young))[:5])}" if young else "")
+        + (f"; too few to compare for {', '.join(sorted(set(young))[:5])}" if young else "")
         + f". {_lowest(rows)}"
     )
 

@@ -71,7 +71,7 @@ def health(request: Request, user: Viewer) -> Response:
         queue=reasons,
         waiting=sum(states["open"] + states["locked"] for _, states in reasons),
         quiet=quiet,
-        problems=[*_problems(low, checks, quiet), *_silent(store, checks, now)],
+        problems=[*_problems(low, checks, quiet), *([] if quiet else _silent(store, checks, now))],
     )
 
 
@@ -86,11 +86,11 @@ def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool) -> list[str
 
 
 def _silent(store: Store, checks: Sequence[HealthCheck], now: float) -> list[str]:
-    """Says which evaluators scored in many hours of the last week and not today, while others did."""
+    """Says which evaluators scored in many hours of the last week and not today, while requests come in."""
     week = sums.c.kind.in_(("rate", "value")) & (sums.c.step == _HOUR) & (sums.c.start >= now - 7 * _DAY)
     often = func.count(func.distinct(sums.c.start)) >= _DAY / _HOUR
     query = select(sums.c.name).where(week).group_by(sums.c.name).having(often)
-    names = {name for (name,) in store.rows(query) if name} if checks else set()
+    names = {name for (name,) in store.rows(query) if name}
     silent = sorted(names - {check.name for check in checks})
     return [f"{name}: no score today, but in many hours of the last week" for name in silent]
 

@@ -21,7 +21,7 @@ from ragtrace.console.pages.incidents import open_incidents
 from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.template_filters import count, moment, percent, render
 from ragtrace.console.pages.trace_view import seconds
-from ragtrace.console.pages.verdict_note import cached, change, verdict_note
+from ragtrace.console.pages.verdict_note import cached, change, silence_note, verdict_note
 from ragtrace.console.visible_content import may_read_personal_data
 from ragtrace.statistics import Estimate
 
@@ -57,11 +57,15 @@ def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> 
     first = main.check.evaluator if main else ""
     incidents = cached(request, ("incidents", first, app[:200]), lambda _: open_incidents(store, first, now, app[:200]))
     may_read = may_read_personal_data(request, user)
+    leading = next(iter(ordered([name for name in {first, *(n for n, rate in before.items() if rate)} if name])), "")
+    note = None
+    if leading != first and figures_.total.requests and (past := before[leading]) is not None:
+        note = silence_note(leading, past, dict(RANGE_NAMES)[range])
+    elif main:
+        note = verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range], since, now, app[:200])
     return render(
         request, "overview.html.j2", o=figures_, cards=cards[:MAX_CARDS], more=cards[MAX_CARDS:], main=main,
-        note=verdict_note(request, main.check, main.before, dict(RANGE_NAMES)[range], since, now, app[:200])
-        if main
-        else None,
+        note=note,
         incidents=[incident for incident in incidents if not incident.is_tenant or may_read], address=store.name,
         requests=_requests(figures_.traffic), latency=_latency(figures_.traffic),
         causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),

@@ -30,10 +30,17 @@ def verdict_note(  # noqa: PLR0917 a share and its time
     assert check.passes is not None
     turn = change(check.passes, before)
     kind = {"worse": "bad", "better": "good"}.get(turn, "")
-    if not kind and before is not None and before.interval and check.passes.value >= before.interval[0]:
+    is_as_before = before is not None and before.interval and check.passes.value >= before.interval[0]
+    if not kind and is_as_before and check.passes.interval and check.passes.interval[0] > 0.5:
         kind = "good"
     people = _people(request, check.evaluator, app, since, until)
     return {"kind": kind, "evaluator": _evaluator(check, check.passes, before, turn, period), "people": people}
+
+
+def silence_note(evaluator: str, before: Estimate, period: str) -> dict[str, str]:
+    """The verdict where an evaluator gives none any more."""
+    text = f"{_title(evaluator)}: no answer has a verdict in the {period}; {percent(before.value)} passed before"
+    return {"kind": "bad", "evaluator": f"{text} (n = {before.count:,}).", "people": ""}
 
 
 def change(now: Estimate | None, before: Estimate | None) -> str:
@@ -46,8 +53,7 @@ def change(now: Estimate | None, before: Estimate | None) -> str:
 
 
 def _evaluator(check: Check, now: Estimate, before: Estimate | None, turn: str, period: str) -> str:
-    name = check.evaluator.replace("_", " ").capitalize()
-    passes = f"{name}: {percent(now.value)} of the answers pass ({_range(now)}, n = {now.count:,})"
+    passes = f"{_title(check.evaluator)}: {percent(now.value)} of the answers pass ({_range(now)}, n = {now.count:,})"
     if before is None:
         return f"{passes} in the {period}."
     earlier = f"{percent(before.value)} before (n = {before.count:,})"
@@ -55,6 +61,10 @@ def _evaluator(check: Check, now: Estimate, before: Estimate | None, turn: str, 
         since = worse_since(check.line, before)
         return f"{passes}, fewer than the {earlier}" + (f", since about {moment(since)} UTC." if since else ".")
     return f"{passes}, more than the {earlier}." if turn else f"{passes}. That is no clear change from {earlier}."
+
+
+def _title(evaluator: str) -> str:
+    return evaluator.replace("_", " ").capitalize()
 
 
 def _people(request: Request, evaluator: str, app: str, since: float, until: float) -> str:
