@@ -209,8 +209,9 @@ def _span_of(trace: Trace) -> tuple[str, str]:
 
 
 def is_present(checks: Sequence[Evaluator]) -> ColumnElement[bool]:
-    """The condition that a row of `scores` is of one of these evaluators in its version."""
-    return or_(*(and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks))
+    """The condition that a row of `scores` is of one of these evaluators in its version, and no failed evaluation."""
+    own = (and_(scores.c.evaluator == check.name, scores.c.version == check.version) for check in checks)
+    return and_(scores.c.error.is_(None), or_(*own))
 
 
 def without_texts(trace: Trace) -> Trace:

@@ -181,7 +181,7 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
         _apply_early_feedback(connection, [each.span[0] for each in new])
     existing = _stored_scores(connection, list(stored.values()))
     new_scores = [
-        (each, [(s, d) for s, d in each.scores if (ids[each.span], s["evaluator"], s["version"]) not in existing])
+        (each, [(s, d) for s, d in each.scores if _is_new(s, (ids[each.span], s["evaluator"], s["version"]), existing)])
         for each in rows
     ]
     _insert_scores(connection, [(ids[each.span], s, d) for each, pairs in new_scores for s, d in pairs])
@@ -194,6 +194,11 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
     ]
     rollups.add(connection, [each.trace for each in new], to_sum)
     return sum(1 for each, pairs in new_scores if pairs or each.span not in stored)
+
+
+def _is_new(score: Mapping[str, Any], key: tuple[int, str, str], existing: Mapping[Any, str | None]) -> bool:
+    """Whether nothing is stored of this evaluator in this version, or only that it failed before."""
+    return key not in existing or (existing[key] is not None and score["error"] is None)
 
 
 def _stored_spans(connection: Connection, rows: Sequence[Rows]) -> dict[Span, int]:
@@ -236,7 +241,7 @@ def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:
 
 def _stored_scores(connection: Connection, ids: Sequence[int]) -> dict[tuple[int, str, str], str | None]:
     """The error of each stored score of these traces, by trace, evaluator and version."""
-    query = select(scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error)
+    query = select(scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error).order_by(scores.c.id)
     rows = connection.execute(query.where(among(connection, scores.c.trace, ids)))
     return {(r[0], r[1], r[2]): r[3] for r in rows}
 
