@@ -75,7 +75,7 @@ def true_share(verdicts: Sequence[JudgedLog], scores: Sums) -> TrueShare | None:
     effective = effective_size(v.weight for v in verdicts)
     share = min(1.0, max(0.0, sum(v.weight * v.bad for v in verdicts) / total))
     alone = wilson(share, effective)
-    factor, value, interval = 0.0, share, alone
+    factor, value, interval, equal = 0.0, share, alone, effective
     failing = sum(v.bad for v in verdicts)
     shows = min(failing, len(verdicts) - failing) >= LEAST and min(share, 1 - share) * effective >= LEAST_EFFECTIVE
     if shows and scores.count > 1:
@@ -89,12 +89,18 @@ def true_share(verdicts: Sequence[JudgedLog], scores: Sums) -> TrueShare | None:
         variance += factor**2 * _variance(scores) / scores.effective
         value = min(1.0, max(0.0, value))
         near = min(max(value, 0.5 / len(verdicts)), 1 - 0.5 / len(verdicts))
-        interval = wilson(value, near * (1 - near) / max(variance, 1e-12))
+        equal = near * (1 - near) / max(variance, 1e-12)
+        interval = wilson(value, equal)
         if interval[1] - interval[0] > alone[1] - alone[0]:
-            factor, value, interval = 0.0, share, alone
-    half = (interval[1] - interval[0]) / 2
-    needed = math.ceil(len(verdicts) * ((half / PRECISION) ** 2 - 1))
+            factor, value, interval, equal = 0.0, share, alone, effective
+    needed = math.ceil(len(verdicts) * (_precise(value) / equal - 1))
     return TrueShare(value, interval, len(verdicts), int(scores.count), alone, factor, max(0, needed))
+
+
+def _precise(share: float) -> float:
+    """The number of equal verdicts whose Wilson interval has the half width `PRECISION`: quadratic in z² / n."""
+    a, b, c = PRECISION**2 - 0.25, 2 * PRECISION**2 - share * (1 - share), PRECISION**2
+    return Z**2 * 2 * a / (-b - math.sqrt(b * b - 4 * a * c))
 
 
 def _factor(verdicts: Sequence[JudgedLog], share: float, scores: Sums) -> float:

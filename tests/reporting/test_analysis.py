@@ -179,6 +179,9 @@ def test_a_gate_on_the_share_of_passes() -> None:
     scores = [Score("faithfulness", 0.9, label) for label in ("pass", "pass", "pass", "fail", "refusal")]
     run_ = run([Result(str(i), "q", "a", scores={s.name: s}) for i, s in enumerate(scores)], FAITHFULNESS)
     assert gate_of(run_, "faithfulness=75%").problem == ""
+    exact = [Score("faithfulness", 0.9, "pass" if n < 56 else "fail") for n in range(100)]
+    exact_run = run([Result(str(i), "q", "a", scores={s.name: s}) for i, s in enumerate(exact)], FAITHFULNESS)
+    assert gate_of(exact_run, "faithfulness=56%").problem == ""
     assert gate_of(run_, "faithfulness=80%").problem == "faithfulness: 3 of 4 rows of (no model) pass, fewer than 80 %"
     assert gate_of(run(rows([None])), "faithfulness=0%").problem == "faithfulness: no row of (no model) passes or fails"
 

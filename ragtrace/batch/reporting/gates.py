@@ -133,6 +133,6 @@ def _share_problem(gate: Gate, rows: Sequence[Result]) -> str:
     if not labels:
         return "no row of {} passes or fails"
     passed, least = labels.count(PASS), f"{100 * gate.limit:g} %"
-    if passed >= gate.limit * len(labels):
+    if passed >= round(gate.limit * len(labels), 9):  # 0.56 * 100 is a little more than 56
         return ""
     return f"{passed} of {len(labels)} rows of {{}} pass, fewer than {least}"

@@ -118,7 +118,7 @@ def compare_sides(store: Store, a: Side, b: Side, evaluator: str = "") -> SideBy
         questions = read_questions(connection, store.keys, sorted(ids))
     keys = {trace: " ".join(text.casefold().split()) for trace, text in questions.items()}
     names = sorted(verdicts_a.keys() & verdicts_b.keys())
-    rows = [_row(name, a.name, b.name, verdicts_a[name], verdicts_b[name], keys) for name in names]
+    rows = [_row(name, (a, b), verdicts_a[name], verdicts_b[name], keys) for name in names]
     verdicts = change_verdicts([row.difference for row in rows])
     rows = [replace(row, verdict=verdict) for row, verdict in zip(rows, verdicts, strict=True)]
     rows = sorted(rows, key=lambda row: (not row.verdict, -abs(row.difference.value)))
@@ -148,11 +148,13 @@ def _verdicts(connection: Connection, side: Side, evaluator: str) -> dict[str, l
     return {name: list(of.values()) for name, of in newest.items()}
 
 
-def _row(  # noqa: PLR0917 two of everything
-    evaluator: str, name_a: str, name_b: str, a: Sequence[_Verdict], b: Sequence[_Verdict], keys: Mapping[int, str]
+def _row(
+    evaluator: str, sides: tuple[Side, Side], a: Sequence[_Verdict], b: Sequence[_Verdict], keys: Mapping[int, str]
 ) -> EvaluatorDifference:
+    # Of two times that overlap, the requests of both have one verdict: they say nothing.
+    versions = sides[0].evaluator_version != sides[1].evaluator_version
     whole = independent_difference(_rate(a), _rate(b))
-    same = bool({verdict.trace for verdict in a} & {verdict.trace for verdict in b})
+    same = versions and bool({verdict.trace for verdict in a} & {verdict.trace for verdict in b})
     key_of = {trace: trace for trace in keys} if same else {trace: key for trace, key in keys.items() if key}
     pairs = _pairs(a, b, key_of)
     difference = None
@@ -166,7 +168,7 @@ def _row(  # noqa: PLR0917 two of everything
     decisive = difference if difference is not None and by_pairs else whole
     worse = tuple((x.trace, y.trace) for x, y in pairs if y.failed and not x.failed)
     better = tuple((x.trace, y.trace) for x, y in pairs if x.failed and not y.failed)
-    sentence = difference_sentence(name_a, name_b, decisive)
+    sentence = difference_sentence(sides[0].name, sides[1].name, decisive)
     return EvaluatorDifference(
         evaluator, whole, difference, same, by_pairs, "", sentence, worse[:EXAMPLES], better[:EXAMPLES]
     )
