@@ -106,7 +106,7 @@ def _check_issuer(issuer: str, where: str) -> None:
     check_address(issuer, where)
     parts = urlsplit(issuer)
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-        raise SettingError(f"{where} is {issuer!r}; give an https:// address")
+        raise SettingError(f"{where} does not begin with https://")  # not quoted: it may hold a password
 
 
 _OIDC = Section(

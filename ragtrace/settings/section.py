@@ -171,7 +171,8 @@ def _text(value: Any, where: str) -> str:
     if isinstance(value, bool):  # capture_content = true
         return str(value).lower()
     if not isinstance(value, (str, os.PathLike)):
-        raise SettingError(f"{where} is {value!r}; give a text")
+        what = repr(value) if isinstance(value, (int, float)) else f"a {type(value).__name__}"  # it may hold a key
+        raise SettingError(f"{where} is {what}; give a text")
     text = os.fspath(value)
     # Bytes of another encoding come from the environment as lone surrogates.
     if not isinstance(text, str) or "\0" in text or text.encode(errors="ignore").decode() != text:

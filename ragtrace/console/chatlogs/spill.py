@@ -132,7 +132,7 @@ class Spill:
     def _locked(self) -> Iterator[int]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = private_opener(str(self.path), os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 if not self._is_current(file):  # `forget` has replaced the file meanwhile
