@@ -7,7 +7,7 @@ from typing import Any
 from ragtrace.capture.adapters import refusal_of
 from ragtrace.capture.content_blocks import parts_of, reasoning_beside, result_content, text_or_parts
 from ragtrace.capture.model_messages import ModelMessage, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
-from ragtrace.capture.plain_values import raw_calls
+from ragtrace.capture.plain_values import RESULT_ROLES, raw_calls
 from ragtrace.capture.provider_replies import finish_reason
 from ragtrace.text.sanitizer import sendable
 
@@ -25,8 +25,8 @@ def message_of(message: Any, finish_reason: str | None = None) -> ModelMessage:
     try:
         kind, name = fields.get("type", "user"), fields.get("name")
         role = fields.get("role") or ROLES.get(kind, kind)
-        if fields.get("tool_call_id") is not None:
-            return ModelMessage(role, [ToolResultPart(result_content(content), str(fields["tool_call_id"]))], name)
+        if (call_id := fields.get("tool_call_id")) is not None or role in RESULT_ROLES:
+            return ModelMessage(role, [ToolResultPart(result_content(content), call_id and str(call_id))], name)
         extra = fields.get("additional_kwargs")
         calls = fields.get("tool_calls") or fields.get("invalid_tool_calls")
         if isinstance(content, str) and not extra and not calls:

@@ -20,6 +20,7 @@ _ID_KEYS = ("id", "doc_id", "document_id", "chunk_id", "id_", "node_id")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "_score")
 _ANSWER_KEYS = ("answer", "text", "output", "content", "response", "result")
 _ROLES = {"human": "user", "ai": "assistant"}
+RESULT_ROLES = ("tool", "function")  # a result that is older, or Ollama's, has the tool's name and no id of its call
 _MAX_DOCUMENTS = 1_000
 """Documents of one retrieval that are read."""
 
@@ -112,8 +113,10 @@ def _message_of(value: Any) -> ModelMessage:
     if role.startswith("function_call"):  # items of OpenAI's Responses API
         return ModelMessage("tool" if role.endswith("_output") else "assistant", parts_of([_fields(value)]))
     content, call_id = field_of(value, "content", "blocks", "parts", "text"), field_of(value, "tool_call_id")
-    if call_id is not None:
-        return ModelMessage("tool", [ToolResultPart(result_content(content), identity_of(call_id))])
+    if call_id is not None or role in RESULT_ROLES:
+        name = field_of(value, "name", "tool_name") or None
+        part = ToolResultPart(result_content(content), None if call_id is None else identity_of(call_id))
+        return ModelMessage("tool", [part], name and identity_of(name))
     calls = raw_calls(value)
     if calls:
         return ModelMessage(_ROLES.get(role, role), [*parts_of(_plain(content)), *calls])

@@ -35,6 +35,11 @@ NOTHING = "The result is empty."
 _chunks: dict[tuple[str | None, ...], tuple[Document, ...]] = {}
 
 
+def forget_sessions() -> None:
+    """Forget the chunks of all sessions, for a recording that begins."""
+    _chunks.clear()
+
+
 def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, ...]:
     """The chunks of the session's earlier turns that the prompt held, for a request that retrieved nothing itself; ()
     for one that searched, and for one without a session. Remembers `documents`, which are this request's own."""
@@ -67,7 +72,7 @@ def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
     results = {
         _with_call(text, call): name
         for name, call, text in _results(root, texts)
-        if 2 * sum(len(chunk) for chunk in texts if chunk in text) < len(text)  # else it is mostly known chunks
+        if 2 * sum(len(chunk) for chunk in texts if chunk in text) <= len(text)  # else it is mostly known chunks
     }
     latest_ones = enumerate(list(results.items())[-_RESULTS:], 1)
     documents = [Document(f"{name} #{n}", text[:_RESULT_CHARS], source="tool") for n, (text, name) in latest_ones]
@@ -108,10 +113,11 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
     for message in (message for call in _answering(root) for message in call.messages):
         for part in message.content if isinstance(message.content, (list, tuple)) else ():
             if isinstance(part, ToolCallPart):
-                calls[part.id] = ToolCallPart(part.name) if part.id in calls else part  # whose arguments is not known
+                key = part.id or part.name
+                calls[key] = ToolCallPart(part.name) if key in calls else part  # whose arguments is not known
             elif isinstance(part, ToolResultPart):
                 text = part_text(part).strip()
-                results.append((calls.get(part.id, ToolCallPart("tool")), text))
+                results.append((calls.get(part.id or message.name, ToolCallPart(message.name or "tool")), text))
                 read[part.id or ""] = text
     texts, writers = set(), set()
     for run in request.tool_calls:
@@ -125,8 +131,9 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
             text = ""
         elif id(run) in retrieving:
             text = _rest(text, chunks, has_documents=bool(run.documents))
-        if text and run.failure is None:  # the argument of a search is the question
-            yield run.name, None if id(run) in retrieving else run.query, text
+        searches = id(run) in retrieving  # its argument is the question
+        if run.failure is None and (text or not (searches or run.answer is None)):
+            yield run.name, None if searches else run.query, text
     for call, text in results:
         if call.name not in writers and text not in texts:
             yield call.name, call.arguments, text

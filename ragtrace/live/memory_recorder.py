@@ -14,6 +14,7 @@ from opentelemetry import context
 from ragtrace import sampling
 from ragtrace.capture import on_off, recorder
 from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.seen_context import forget_sessions
 from ragtrace.errors import require
 from ragtrace.evaluation import NOT_APPLICABLE, Evaluator, run
 from ragtrace.live import runtime as running
@@ -72,7 +73,8 @@ class Recording:
         self._evaluations.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, the chunks of sessions too."""
+        forget_sessions()
         with _lock:
             self._exporter.clear()
             self._traces.clear()
@@ -131,6 +133,7 @@ def record(
     """
     require("opentelemetry.sdk", "otlp", "ragtrace.testing.record")
     recording = Recording(evaluators)
+    recording.clear()
     frameworks = ("langchain",) * langchain + ("llama_index",) * llama_index
     settings = Settings(app="test", env="test", frameworks=frameworks)
     capture = ContentPolicy.of(True, sanitizer=Sanitizer(None))

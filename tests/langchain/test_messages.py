@@ -85,7 +85,7 @@ def test_older_and_broken_calls(recorded: Recorded) -> None:
     told = attributes_of(recorded, [broken], ["Add.", old, FunctionMessage(content="1", name="add")])
     sent, received = (json.loads(told[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
     assert sent[1]["parts"] == [{"type": "tool_call", "name": "add", "arguments": {"a": 1}}]
-    assert sent[2] == {"role": "function", "parts": [{"type": "text", "content": "1"}], "name": "add"}
+    assert sent[2] == {"role": "function", "parts": [{"type": "tool_call_response", "response": "1"}], "name": "add"}
     assert received[0]["parts"] == [
         {"type": "tool_call", "id": "c", "name": "add", "arguments": '{"a": ', "error": "no JSON"}
     ]

@@ -156,9 +156,12 @@ def test_results_of_other_forms_by_hand(by_hand: Recorded) -> None:
     ragtrace.generation(lambda contents: "It weighs 9 kilos.")(rows(__file__, "gemini"))
     with ragtrace.request("Where is order 99?") as request:
         request.used("orders", None, {"order": "99"})
+        request.used("orders", "")
         request.answered("There is no order 99.")
+    older = {"role": "function", "name": "weigh", "content": "9 kilos"}
+    ragtrace.generation(lambda messages: "It weighs 9 kilos.")([{"role": "user", "content": "Its weight?"}, older])
     assert [[d.content for d in t.documents] for t in by_hand.traces] == [
-        ['item: pump.\n{"weight": "9 kilos"}'], [f"order: 99.\n{NOTHING}"],
+        ['item: pump.\n{"weight": "9 kilos"}'], [f"order: 99.\n{NOTHING}", NOTHING], ["9 kilos"],
     ]  # fmt: skip
 
 
