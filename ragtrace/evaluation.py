@@ -274,7 +274,7 @@ def normalise(check: Evaluator, verdict: Any) -> list[Score]:
         return [Score(check.name, value=float(verdict), label="pass" if verdict else "fail")]
     if isinstance(verdict, (int, float)):
         return [_checked(check, Score(check.name, value=float(verdict)))]
-    if isinstance(verdict, Iterable) and not isinstance(verdict, (str, bytes)):
+    if isinstance(verdict, Iterable) and not isinstance(verdict, (str, bytes)) and getattr(verdict, "ndim", None) != 0:
         scores = _checked_all(check, verdict)
         if scores:
             return scores

@@ -139,13 +139,15 @@ class Pipeline:
     # --- the request's thread --------------------------------------------------------------------
 
     def sample(self, trace: Trace) -> Decision:
-        """Whether to evaluate this trace. Never raises: a sampler that does keeps nothing, and is counted."""
+        """Whether to evaluate this trace. Never raises: a sampler that does, or decides wrongly, keeps nothing."""
         try:
-            return self._sampler(trace)
+            decision = self._sampler(trace)
+            if isinstance(decision.reason, str) and (not decision.keep or 0.0 < decision.probability <= 1.0):
+                return decision
         except BaseException as error:
             if _is_interrupt(error):
                 raise
-            return Decision(False, 0.0, "sampler_error")
+        return Decision(False, 0.0, "sampler_error")
 
     def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
         """Queue a trace for evaluation; True if it was accepted. Never blocks, never raises.

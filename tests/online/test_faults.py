@@ -90,7 +90,9 @@ class Word(str):
 
 
 @pytest.mark.parametrize(
-    "value", [Decimal("0.5"), Fraction(1, 2), numpy.float32(0.5)], ids=["decimal", "fraction", "numpy"]
+    "value",
+    [Decimal("0.5"), Fraction(1, 2), numpy.float32(0.5), numpy.array(0.5)],
+    ids=["decimal", "fraction", "numpy", "array"],
 )
 def test_a_score_holds_plain_values_alone(value: Any) -> None:
     """The application and its sinks need not know the modules that an evaluator uses in its own process."""
@@ -192,6 +194,13 @@ def test_a_broken_sink_harms_no_other(make: Make, error: type[BaseException], ca
     assert len(capture.evaluations) == 10
     assert sum(pipeline.stats().sink_errors.values()) == 10
     assert len([r for r in caplog.records if "sink" in r.message]) == 1
+
+
+@pytest.mark.parametrize("decision", [True, None, 0.5, Decision(True, 0.0, "x"), Decision(True, 1.0, ["x"])])  # type: ignore[arg-type]
+def test_a_sampler_that_decides_wrongly_keeps_nothing(make: Make, decision: Any) -> None:
+    pipeline = make([evaluator(name="check")(lambda _: 1.0)], sampler=lambda _: decision)
+    assert not pipeline.submit(make_trace())
+    assert pipeline.counts()["check"].sampled_out == 1
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit, asyncio.CancelledError])

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 # protobuf raises SystemError for a field whose name is no valid Unicode.
-_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError, SystemError)
+_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError, SystemError)
 _WINDOW = {"gzip": 31, "deflate": 15}
 """zlib's window bits: with 16 more it expects gzip's header."""
 
@@ -78,7 +78,7 @@ def message_from(content: Any) -> ExportTraceServiceRequest:
 
 
 def _damaged(error: Exception) -> IntakeError:
-    text = f"{type(error).__name__}: {error}"[:200]
+    text = f"{type(error).__name__}: {error}"[:200].encode(errors="replace").decode()  # it may quote half a character
     return IntakeError(400, "damaged", f"the body is no ExportTraceServiceRequest in JSON ({text})")
 
 
