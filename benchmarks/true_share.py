@@ -11,7 +11,7 @@ import itertools
 import random
 import statistics
 
-from ragtrace.console.review.draws import chances
+from ragtrace.console.review.fill_queue import chances
 from ragtrace.statistics import Sums
 from ragtrace.statistics.true_share import JudgedLog, TrueShare, true_share
 

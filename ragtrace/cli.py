@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ragtrace._version import __version__
 from ragtrace.base import terminal
-from ragtrace.base.parts import parts
 from ragtrace.errors import RagtraceError
+from ragtrace.plugins import parts
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,16 +1,45 @@
-"""From a name to the evaluator: built in, by entry point, or `module:attribute`."""
+"""From a name to the evaluator (built in, by entry point, or `module:attribute`), and the products that plug in."""
 
 import difflib
-import importlib
 import importlib.metadata
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import Evaluator, Origin, configure, evaluator
 from ragtrace.settings import Settings
+
+_PARTS = "ragtrace.parts"
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What a part runs beside the pipeline to keep what happens."""
+
+    sink: Any
+    """Is called with every evaluation; has `flush(seconds)`, `close(seconds)`, `wait_for_spill(seconds)`, `undelivered`
+    and `update_evaluators(checks)`."""
+    feedback: Any
+    """Is called with every `Feedback`; has `flush`, `close` and `undelivered`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A product, as the entry point gives it. Importing it loads nothing heavy."""
+
+    add_commands: Callable[[Any], None]
+    """Adds its commands to the subparsers of `ragtrace`."""
+    keep: Callable[[Settings, Sequence[Evaluator]], Keeper | None] = lambda _settings, _checks: None
+    """Opens its keeper for these evaluators; None where the settings ask for none."""
+
+
+def parts() -> list[Part]:
+    """The parts that are installed, in the order of their names."""
+    points = sorted(importlib.metadata.entry_points(group=_PARTS), key=lambda point: point.name)
+    return [point.load() for point in points]
+
 
 GROUP = "ragtrace.evaluators"
 """Entry point group for evaluators of other distributions."""

@@ -40,8 +40,7 @@ class ModelUsage(NamedTuple):
         return ModelUsage(self.input + other.input, self.output + other.output, read, write, cost)
 
 
-Tiers = list[tuple[int, Price]]
-"""Prices of a model, each with the tokens of an input above which it counts, the longest inputs first."""
+Tiers = list[tuple[int, Price]]  # each with the tokens of an input above which it counts, the longest first
 _prices: Mapping[str, Tiers] = {}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ragtrace.base.parts import Part
+from ragtrace.plugins import Part
 
 
 def _add_commands(commands: Any) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ragtrace.base.parts import Keeper, Part
 from ragtrace.errors import require
 from ragtrace.evaluation import Evaluator
+from ragtrace.plugins import Keeper, Part
 from ragtrace.settings import Settings
 
 

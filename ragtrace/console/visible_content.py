@@ -20,7 +20,7 @@ from ragtrace.console.masks import mask_review, mask_row, mask_trace, unmask_evi
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import dataset_export
 from ragtrace.console.review.verdicts import check_evidence, read_reviews, submit
-from ragtrace.console.topics.knowledge_gaps import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
+from ragtrace.console.topics.topic_figures import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
 from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from ragtrace import plugins
 from ragtrace.errors import SettingError
 from ragtrace.evaluation import run
-from ragtrace.live.child_process import become_child
+from ragtrace.live.child_process import become_child, take_what_is_left
 from ragtrace.live.messages import (
     Batch,
     EvaluationRequest,
@@ -27,7 +27,6 @@ from ragtrace.live.messages import (
     receive,
     send,
 )
-from ragtrace.live.processor_share import take_what_is_left
 from ragtrace.records import MAX_CHARS, Document, Trace
 from ragtrace.settings import Settings, load
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragtrace import calibrations, sampling
 from ragtrace.base.model_prices import set_prices
-from ragtrace.base.parts import Keeper, parts
 from ragtrace.capture import on_off, recorder
 from ragtrace.capture.content import ContentPolicy
 from ragtrace.capture.failures import failures as recording_failures
@@ -29,6 +28,7 @@ from ragtrace.live.pipeline import Adjust, Limits, Pipeline, Sink
 from ragtrace.live.runtime import Parts, Runtime
 from ragtrace.live.start_line import log_start
 from ragtrace.live.suite import make_suite
+from ragtrace.plugins import Keeper, parts
 from ragtrace.settings import Settings, evaluator_settings, for_evaluators, load, prices
 from ragtrace_backends.deliveries import open_deliveries
 

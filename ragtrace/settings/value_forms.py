@@ -90,8 +90,8 @@ def check_address(address: str, where: str) -> None:
         urlsplit(address)  # its readers do not all add the "//"
         parts = urlsplit(address if "://" in address else f"//{address}")
         is_valid = bool(parts.hostname) or parts.scheme not in ("http", "https")
-        if "," not in parts.netloc:  # a broker may have several servers
-            is_valid = is_valid and parts.port != 0 and not any(map(str.isspace, parts.netloc))
+        # a broker may have several servers
+        is_valid = is_valid and ("," in parts.netloc or (parts.port != 0 and not re.search(r"\s", parts.netloc)))
     except ValueError:
         is_valid = False
     if not is_valid:  # not quoted: it may hold a password

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragtrace.statistics.estimates import Estimate, weight_of
-from ragtrace.statistics.intervals import Z, effective_size, wilson
-from ragtrace.statistics.significance import holm, mcnemar_p
+from ragtrace.statistics.intervals import Z, effective_size, holm, mcnemar_p, wilson
 
 _LEVEL = 0.05
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrace.base.background import Background, Bounds
-from ragtrace.base.private_file import create_private
+from ragtrace.base.private_file import create_private, private_opener
 from ragtrace.capture.spans.pieces import SpanGroup
 from ragtrace.errors import SettingError
 
@@ -138,7 +138,8 @@ class DiskBuffer(Buffer):
 
     def _keep_reserve(self) -> None:
         """Hold room on the disk, which is given up where the disk is full: what was sent can then be removed."""
-        with contextlib.suppress(OSError, AttributeError), open(self._reserve, "ab") as file:  # not on every system
+        ignored = contextlib.suppress(OSError, AttributeError)  # not on every system
+        with ignored, open(self._reserve, "ab", opener=private_opener) as file:
             os.posix_fallocate(file.fileno(), 0, _RESERVE)
 
     # --- writing: the one thread -----------------------------------------------------------------

@@ -3,13 +3,16 @@
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from ragtrace.capture.content import ContentPolicy
+from ragtrace.capture.spans.pieces import divide
 from ragtrace.errors import MissingExtraError, SettingError
 from ragtrace.live.init import start_evaluation
+from ragtrace.live.pipeline import Sink
 from ragtrace.settings import Settings
 from ragtrace.settings.section import is_loopback
 from ragtrace.settings.value_forms import check_address
@@ -18,22 +21,77 @@ from ragtrace.worker.buffer import Buffer, DiskBuffer
 from ragtrace.worker.forwarder import Forwarder, Onward
 from ragtrace.worker.intake import Intake
 from ragtrace.worker.message_buffer import MessageBuffer
-from ragtrace.worker.message_destination import MessageDestination
 from ragtrace.worker.message_source import MessageSource
 from ragtrace.worker.open_traces import OpenTraces
 from ragtrace.worker.outcomes import EndedTrace
 from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts, WorkerStats
 from ragtrace.worker.stored_contents import StoredContents
-from ragtrace.worker.telemetry import WorkerTelemetry
 from ragtrace.worker.worker_settings import GRPC, HTTP, Senders, WorkerSettings, load_senders, split_address
 from ragtrace_brokers.address import is_transport, parse_address
 from ragtrace_brokers.broker_adapters import open_publisher, open_transport
-from ragtrace_brokers.message import TransportOptions
+from ragtrace_brokers.message import HEADER_SCHEMA, SCHEMA, Publisher, TraceMessage, TransportOptions
 from ragtrace_brokers.seal import keys_to_publish, keys_to_read
-from ragtrace_otlp.destination import Destination, make_destination
+from ragtrace_otlp.batch import ExportStats
+from ragtrace_otlp.destination import Destination, SendResult, make_destination
 from ragtrace_otlp.environment import is_off
+from ragtrace_otlp.provider import TelemetryStats
 from ragtrace_otlp.scores import ScoreFormat
+
+
+class WorkerTelemetry:
+    """Brings evaluations to the assembler. It has no providers, and sends nothing itself."""
+
+    hold = None
+    source = None
+    tracer_provider: Any = None
+    logger_provider: Any = None
+    undelivered = 0
+
+    def __init__(self, sink: Sink, stats: Callable[[], WorkerStats], unready_reason: Callable[[], str]) -> None:
+        """`unready_reason` says why the worker takes no requests; an empty text if it does."""
+        self.sinks = (sink,)
+        self.worker_stats = stats
+        self.unready_reason = unready_reason
+
+    def stats(self) -> TelemetryStats:
+        """The spans that were sent, in the form of an application's exporters."""
+        stats = self.worker_stats()
+        return TelemetryStats(ExportStats(stats.sent, stats.dropped), None, 0, 0, None)
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Nothing waits here."""
+        return True
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Nothing is open here."""
+
+
+class MessageDestination(Destination):
+    """See `Destination`. Each trace of a request is a message."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._digests: set[str] = set()
+        """Messages of requests that were taken in part, which come again."""
+
+    def send(self, request: Any, items: int) -> SendResult:
+        """See `Destination`. A request with a trace that is too large is rejected once the broker has the others."""
+        headers = {HEADER_SCHEMA: SCHEMA}
+        pieces = divide(request).pieces
+        messages = [TraceMessage(piece.trace_id.hex(), piece.payload, headers) for piece in pieces]
+        messages = [message for message in messages if message.digest not in self._digests]
+        results = self._publisher.publish(messages)
+        pairs = list(zip(messages, results, strict=True))
+        if not any(results):
+            self._digests.difference_update(message.digest for message in messages)
+            return SendResult.SENT
+        self._digests.update(message.digest for message, result in pairs if not result)
+        return SendResult.REJECTED if all(result in ("", "too_large") for result in results) else SendResult.RETRY
+
+    def close(self) -> None:
+        self._publisher.close()
+
 
 _log = logging.getLogger("ragtrace.worker")
 _APP = "ragtrace-worker"

@@ -10,8 +10,7 @@ import pytest
 
 from ragtrace import plugins
 from ragtrace.live import child_process
-from ragtrace.live.child_process import ProcessRunner
-from ragtrace.live.processor_share import ProcessorTimes, is_starved, processor_times
+from ragtrace.live.child_process import ProcessorTimes, ProcessRunner, is_starved, processor_times
 from ragtrace.testing import make_trace
 from tests.waiting import until
 

@@ -1,6 +1,7 @@
-"""OTLP messages as ragtrace encodes them are those of OpenTelemetry's own encoder."""
+"""OTLP messages as ragtrace encodes them are those of OpenTelemetry's own encoder; which spans a request's has."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,14 +9,18 @@ from opentelemetry import trace as otel
 from opentelemetry.exporter.otlp.proto.common import trace_encoder
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from ragtrace_otlp import wire
+from ragtrace import semconv
+from ragtrace_brokers.message import TraceMessage
+from ragtrace_otlp import transport_exporter, wire
 from ragtrace_otlp.span_encoder import encode_spans, message_of, use_encoder
+from ragtrace_otlp.transport_exporter import TransportSpanExporter
 from ragtrace_otlp.wire import attributes_field
 from tests.otlp.receivers import recording
 
@@ -116,3 +121,57 @@ def test_an_integer_that_otlp_cannot_hold_is_a_text() -> None:
     request = message_of([span_with({"seed": 2**63, "low": -(2**63)})])
     values = {a.key: a.value for a in request.resource_spans[0].scope_spans[0].spans[0].attributes}
     assert (values["seed"].string_value, values["low"].int_value) == (str(2**63), -(2**63))
+
+
+class Publishing:
+    """A publisher that keeps the names of the spans of each message."""
+
+    def __init__(self) -> None:
+        self.messages: list[set[str]] = []
+
+    def publish(self, messages: Sequence[TraceMessage]) -> list[str]:
+        for message in messages:
+            spans = TracesData.FromString(message.payload).resource_spans
+            self.messages.append({s.name for r in spans for scope in r.scope_spans for s in scope.spans})
+        return ["ok"] * len(messages)
+
+    def close(self) -> None:
+        pass
+
+
+def _tracer() -> tuple[otel.Tracer, Publishing, TransportSpanExporter]:
+    publishing = Publishing()
+    exporter = TransportSpanExporter(lambda: publishing)  # type: ignore[arg-type,return-value]
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("ragtrace"), publishing, exporter
+
+
+def test_requests_side_by_side_keep_their_spans() -> None:
+    """Two requests of one trace, as `asyncio.gather` makes them: each message has its own spans."""
+    tracer, publishing, exporter = _tracer()
+    around = otel.set_span_in_context(tracer.start_span("POST /"))
+    roots = {name: tracer.start_span(f"root {name}", around) for name in "AB"}
+    for name, root in roots.items():
+        step = tracer.start_span(f"step {name}", otel.set_span_in_context(root))
+        tracer.start_span(f"retrieval {name}", otel.set_span_in_context(step)).end()
+        step.end()
+    for root in roots.values():
+        root.set_attribute(semconv.SAMPLED, True)
+        root.end()
+    assert publishing.messages == [{f"root {name}", f"step {name}", f"retrieval {name}"} for name in "AB"]
+    assert not exporter._traces
+    assert exporter._spans == 0
+
+
+def test_spans_without_a_request_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nightly job that embeds documents below one span has no request that would let its spans go."""
+    monkeypatch.setattr(transport_exporter, "_SPANS", 50)
+    tracer, publishing, exporter = _tracer()
+    around = otel.set_span_in_context(tracer.start_span("nightly ingestion"))
+    for _ in range(200):
+        tracer.start_span("embeddings", around).end()
+    assert exporter._spans <= 50
+    with tracer.start_as_current_span("root") as root:
+        root.set_attribute(semconv.SAMPLED, True)
+    assert publishing.messages == [{"root"}]

@@ -10,7 +10,7 @@ import pytest
 import ragtrace
 from ragtrace.cli import main
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.review.draws import chances
+from ragtrace.console.review.fill_queue import chances
 from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.queue import fill
 from ragtrace.console.review.true_shares import estimate, estimates, sentence

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragtrace.batch.reporting.classification import classify
 from ragtrace.evaluate.overlap import as_label
-from ragtrace.statistics import intervals, significance
+from ragtrace.statistics import intervals
 
 numbers = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -46,10 +46,10 @@ def test_bootstrap_of_more_rows_than_are_drawn_at_a_time() -> None:
 
 def test_permutation_of_few_rows_is_exact() -> None:
     """Three differences of one sign: of 8 flips, 2 are as far from zero."""
-    assert significance.permutation_p([0.1, 0.2, 0.3]) == 0.25
-    assert significance.permutation_p([0.1, 0.2, 0.3, 0.0, 0.0]) == 0.25, "what does not differ says nothing"
-    assert significance.permutation_p([0.0, 0.0]) == 1.0
-    assert significance.permutation_p([]) == 1.0
+    assert intervals.permutation_p([0.1, 0.2, 0.3]) == 0.25
+    assert intervals.permutation_p([0.1, 0.2, 0.3, 0.0, 0.0]) == 0.25, "what does not differ says nothing"
+    assert intervals.permutation_p([0.0, 0.0]) == 1.0
+    assert intervals.permutation_p([]) == 1.0
 
 
 def test_permutation_agrees_with_scipy() -> None:
@@ -57,29 +57,29 @@ def test_permutation_agrees_with_scipy() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy is the reference")
     for differences_ in ([0.1, -0.1, 0.3, 0.2, 0.2, -0.4, 0.5], [1.0, 1.0, -1.0, 1.0, 1.0, 1.0], [0.3, 0.1]):
         result = stats.permutation_test((differences_,), sum, permutation_type="samples", n_resamples=10_000)
-        assert significance.permutation_p(differences_) == pytest.approx(result.pvalue)
+        assert intervals.permutation_p(differences_) == pytest.approx(result.pvalue)
 
 
 @settings(deadline=None)  # the first call loads numpy
 @given(st.lists(numbers, max_size=40))
 def test_permutation_knows_no_side(differences: list[float]) -> None:
     """A against B is B against A; p is above 0 and at most 1."""
-    p = significance.permutation_p(differences, draws=500)
-    assert p == significance.permutation_p([-d for d in differences], draws=500)
+    p = intervals.permutation_p(differences, draws=500)
+    assert p == intervals.permutation_p([-d for d in differences], draws=500)
     assert 0 < p <= 1
 
 
 def test_permutation_of_many_rows() -> None:
     """A real shift of many rows is seen, noise is not."""
-    assert significance.permutation_p([0.1, -0.05] * 100) < 0.001
-    assert significance.permutation_p([0.1, -0.1] * 100) == 1.0
+    assert intervals.permutation_p([0.1, -0.05] * 100) < 0.001
+    assert intervals.permutation_p([0.1, -0.1] * 100) == 1.0
 
 
 def test_mcnemar() -> None:
     """Two-sided binomial tails by hand: of 10 coins at most one, twice, is 22 / 1024."""
-    assert significance.mcnemar_p(1, 9) == significance.mcnemar_p(9, 1) == 22 / 1024
-    assert significance.mcnemar_p(0, 0) == significance.mcnemar_p(3, 3) == 1.0
-    assert 0 <= significance.mcnemar_p(0, 5_000) < 1e-300, "no overflow"
+    assert intervals.mcnemar_p(1, 9) == intervals.mcnemar_p(9, 1) == 22 / 1024
+    assert intervals.mcnemar_p(0, 0) == intervals.mcnemar_p(3, 3) == 1.0
+    assert 0 <= intervals.mcnemar_p(0, 5_000) < 1e-300, "no overflow"
 
 
 @settings(deadline=None)
@@ -87,21 +87,21 @@ def test_mcnemar() -> None:
 def test_mcnemar_is_the_permutation_test_of_verdicts(only_first: int, only_second: int) -> None:
     """Values 0 and 1 are verdicts: both tests ask the same. (Exact up to 13 differences.)"""
     if only_first + only_second <= 13:
-        p = significance.permutation_p([-1.0] * only_first + [1.0] * only_second)
-        assert p == pytest.approx(significance.mcnemar_p(only_first, only_second))
+        p = intervals.permutation_p([-1.0] * only_first + [1.0] * only_second)
+        assert p == pytest.approx(intervals.mcnemar_p(only_first, only_second))
 
 
 def test_holm() -> None:
     """By hand: 0.01 * 3, 0.03 * 2, and 0.04 raised to the one before it."""
-    assert significance.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
-    assert significance.holm([]) == []
-    assert significance.holm([0.6, 0.9]) == [1.0, 1.0]
+    assert intervals.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert intervals.holm([]) == []
+    assert intervals.holm([0.6, 0.9]) == [1.0, 1.0]
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_holm_never_helps(ps: list[float]) -> None:
     """A corrected p is no less than it was, and keeps the order."""
-    adjusted = significance.holm(ps)
+    adjusted = intervals.holm(ps)
     assert all(p <= q <= 1 for p, q in zip(ps, adjusted, strict=True))
     assert [q for _, q in sorted(zip(ps, adjusted, strict=True))] == sorted(adjusted)
 

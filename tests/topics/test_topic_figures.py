@@ -5,8 +5,7 @@ import pytest
 from ragtrace.console.chatlogs import overview
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.topics.grouper import Grouper
-from ragtrace.console.topics.knowledge_gaps import knowledge_gaps
-from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, topic_report
+from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, knowledge_gaps, topic_report
 from ragtrace.errors import SettingError
 from ragtrace.records import Document, Evaluation, Facts
 from ragtrace.statistics import Sums

@@ -10,7 +10,7 @@ from ragtrace.base.terminal import fitted
 from ragtrace.batch.reporting.formats import table
 from ragtrace.batch.reporting.results import FAIL, PASS, EvaluationRun, Metric, Result, label_of, value_of
 from ragtrace.errors import DataError
-from ragtrace.statistics import intervals, significance
+from ragtrace.statistics import intervals
 
 BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
 _LEVEL = 0.05
@@ -77,7 +77,7 @@ def compare(a: EvaluationRun, b: EvaluationRun) -> Comparison:
     shared = [metric for name, metric in a.metrics.items() if name in b.metrics]
     differences = [_difference(metric, b.metrics[metric.name], pairs) for metric in shared]
     # A metric that is equal on every row can show nothing, whichever run is called B: it does not count.
-    ps = iter(significance.holm([d.p for d in differences if d.p is not None and d.varies]))
+    ps = iter(intervals.holm([d.p for d in differences if d.p is not None and d.varies]))
     with_p = [d if d.p is None else replace(d, p_holm=next(ps) if d.varies else 1.0) for d in differences]
     return Comparison(
         differences=tuple(_with_verdict(d, a.metrics[d.metric].direction == "higher") for d in with_p),
@@ -106,13 +106,13 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Differ
     deltas = [y - x for x, y in values]
     only_a = sum(pair == (PASS, FAIL) for pair in verdicts)
     only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
-    mcnemar = significance.mcnemar_p(only_a, only_b) if verdicts else None
+    mcnemar = intervals.mcnemar_p(only_a, only_b) if verdicts else None
     presence = [(0.0 if x in (PASS, FAIL) else None, 0.0 if y in (PASS, FAIL) else None) for x, y in labels]
     return Difference(
         metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None, difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
-        p=significance.permutation_p(deltas, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
+        p=intervals.permutation_p(deltas, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
         only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,
         note="; ".join(_notes(metric, other, both if values else presence)),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from ragtrace.console.api import shapes
 from ragtrace.console.api.inputs import Evaluator
 from ragtrace.console.api.summary import Period
 from ragtrace.console.topics import topic_figures
-from ragtrace.console.topics.knowledge_gaps import KnowledgeGap
+from ragtrace.console.topics.topic_figures import KnowledgeGap
 
 router = APIRouter(prefix="/api", tags=["questions"])
 _WEEK = 7 * 86_400.0

@@ -3,6 +3,7 @@ calibration, versions and cost."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 from sqlalchemy import Row, func, select
 from starlette.responses import RedirectResponse, Response
 
+from ragtrace.base import svg
 from ragtrace.console import audit
 from ragtrace.console.access import Admin, User, Viewer, settings_of, store_of
 from ragtrace.console.api.calibrations import CalibrationOut, get_calibration_file, get_evaluator, list_calibrations
@@ -17,14 +19,18 @@ from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
+from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import finite_number
+from ragtrace.console.pages.page_charts import Point
 from ragtrace.console.pages.questions import question
-from ragtrace.console.pages.template_filters import render
-from ragtrace.console.pages.thresholds import board, reliability
+from ragtrace.console.pages.template_filters import percent, range_percent, render
 from ragtrace.console.review import calibration, queue
-from ragtrace.console.review.curves import curve_from_json
+from ragtrace.console.review.consensus import ReviewedLog, group_scored, newest_version, weighted_rate
+from ragtrace.console.review.curves import Curve, curve_from_json
 from ragtrace.console.review.rules import load_evaluators
+from ragtrace.console.review.threshold_effects import ThresholdEffect, measure_thresholds
 from ragtrace.errors import DataError
+from ragtrace.evaluation import Direction
 
 router = APIRouter()
 _VERSIONS = 50
@@ -91,19 +97,24 @@ def _page(request: Request, user: User, name: str, query: Asked, proposal: objec
         request, "evaluator.html.j2", name=name, about=about, description=description,
         question=question(name, description), direction=direction, versions=versions[:_VERSIONS],
         board=board_, weighted=weighted, judged=len({row.trace for row in judged}),
-        reliability=_reliability(judged, active, weighted), calibrated=active is not None, history=history,
+        reliability=_reliability(judged, active, direction, weighted), calibrated=active is not None, history=history,
         proposal=proposal, least=calibration.LEAST, file=settings_of(request).calibration_file, cost=_cost(store, name),
         figures=figures_of,
     )  # fmt: skip
 
 
-def _reliability(judged: Sequence[ScoredVerdict], active: CalibrationOut | None, weighted: bool) -> str:
+def _reliability(
+    judged: Sequence[ScoredVerdict],
+    active: CalibrationOut | None,
+    direction: Literal["higher", "lower"],
+    weighted: bool,
+) -> str:
     fields = active.content.get("curve") if active is not None else None
     try:
         curve = curve_from_json(fields) if isinstance(fields, dict) and fields else None
     except DataError:  # of a later release
         curve = None
-    return reliability(judged, curve, weighted=weighted)
+    return reliability(judged, curve, direction, weighted=weighted)
 
 
 def _versions(store: Store, name: str) -> Sequence[Row[*tuple[Any, ...]]]:
@@ -155,3 +166,118 @@ def figures_of(calibration: Any) -> list[tuple[str, Any, Any, str]]:
     )
     before, after = calibration.before, calibration.after
     return [(title, getattr(before, name, None), getattr(after, name), text) for name, title, text in names]
+
+
+BINS = 20
+_PARTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """All that hangs on the threshold, with one of the candidates chosen."""
+
+    steps: tuple[ThresholdEffect, ...]
+    """By threshold, ascending."""
+    at: int
+    """The chosen one among them."""
+    now: ThresholdEffect | None
+    """What the threshold in force does."""
+    picture: str
+    place: tuple[float, float, float, float]
+    """Left and right edge of the picture's axis, and the scores that they stand for."""
+    logs: int
+    """That weigh anything."""
+    judged: int
+
+    @property
+    def chosen(self) -> ThresholdEffect:
+        """The candidate that is shown."""
+        return self.steps[self.at]
+
+
+def board(
+    judged: Sequence[ScoredVerdict],
+    threshold: float | None,
+    direction: Direction,
+    candidate: float | None,
+    place: int | None,
+    *,
+    weighted: bool,
+) -> Board | None:
+    """The board, with the step at `place`, or else the one nearest to `candidate` or to the threshold in force; None
+    where no reviewed log has a score that weighs anything."""
+    steps = measure_thresholds(judged, None, direction, weighted=weighted)
+    if not steps:
+        return None
+    now = None
+    if threshold is not None:
+        (now,) = measure_thresholds(judged, [threshold], direction, weighted=weighted)
+        if all(step.threshold != threshold for step in steps):
+            steps.append(now)
+    steps.sort(key=lambda step: step.threshold)
+    aim = candidate if candidate is not None else threshold
+    if aim is None:
+        aim = steps[len(steps) // 2].threshold
+    at = min(range(len(steps)), key=lambda i: abs(steps[i].threshold - aim)) if place is None else place
+    at = min(at, len(steps) - 1)
+    logs = _usable(judged, weighted)
+    scale = _scale(logs)
+    picture = _picture(logs, scale, steps[at].threshold)
+    axis = (page_charts.WIDE.left, page_charts.WIDE.x(1.0), scale.low, scale.high)
+    return Board(tuple(steps), at, now, picture, axis, len(logs), len(_usable(judged, False)))
+
+
+def _usable(judged: Sequence[ScoredVerdict], weighted: bool) -> list[ReviewedLog]:
+    return group_scored(newest_version(judged)[1], weighted=weighted) if judged else []
+
+
+def _scale(logs: Sequence[ReviewedLog]) -> svg.Axis:
+    values = [log.value or 0.0 for log in logs]
+    low, high = min(values), max(values)
+    if low >= 0.0 and high <= 1.0:
+        return svg.Axis(0.0, 1.0)
+    return svg.Axis(low, high if high > low else low + 1.0)
+
+
+def _picture(logs: Sequence[ReviewedLog], scale: svg.Axis, threshold: float) -> str:
+    passed, failed = [0.0] * BINS, [0.0] * BINS
+    total = sum(log.weight for log in logs) or 1.0
+    for log in logs:
+        at = scale.bin(log.value or 0.0, BINS)
+        passed[at] += 100.0 * log.weight * (1 - log.bad) / total
+        failed[at] += 100.0 * log.weight * log.bad / total
+    label = f"Scores of logs that people passed (upwards) and failed (downwards), {len(logs)} logs"
+    return page_charts.distribution(passed, failed, scale, threshold, label)
+
+
+def reliability(judged: Sequence[ScoredVerdict], curve: Curve | None, direction: Direction, *, weighted: bool) -> str:
+    """How often people fail answers of which so much was said: of the curve's probability, or of the bare score where
+    there is no curve and scores are in [0, 1]. Empty where nothing can be shown."""
+    logs = _usable(judged, weighted)
+    if not logs:
+        return ""
+    values = [log.value or 0.0 for log in logs]
+    if curve is not None:
+        predictions, what = curve(values).tolist(), "calibrated probability of a bad answer"
+    elif min(values) >= 0.0 and max(values) <= 1.0:
+        predictions, what = values, "score"
+    else:
+        return ""
+    of_bad = curve is not None or direction == "lower"
+    outcome = [log.bad if of_bad else 1 - log.bad for log in logs]
+    label = f"Calibration: {what} against what people say"
+    return page_charts.reliability(_bins(predictions, outcome, [log.weight for log in logs]), label)
+
+
+def _bins(predictions: Sequence[float], outcome: Sequence[float], weights: Sequence[float]) -> list[Point]:
+    points = []
+    for part in range(_PARTS):
+        inside = [i for i, p in enumerate(predictions) if min(_PARTS - 1, int(p * _PARTS)) == part]
+        estimate = weighted_rate([(outcome[i], weights[i]) for i in inside])
+        if estimate is None:
+            continue
+        x = sum(predictions[i] * weights[i] for i in inside) / sum(weights[i] for i in inside)
+        label = f"said {percent(x)}, came true {percent(estimate.value)} ({range_percent(estimate.interval)}), "
+        low, high = estimate.interval or (None, None)
+        points.append(Point(x, estimate.value, low, high, f"{label}{len(inside)} logs"))
+    return points

@@ -2,7 +2,9 @@
 
 import heapq
 import json
+import math
 import time
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -15,11 +17,37 @@ from ragtrace.console.chatlogs.schema import evaluators, items, meta, scores, tr
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.regular import Regular
 from ragtrace.console.review import named_queues, topics
-from ragtrace.console.review.draws import chances
 from ragtrace.console.review.policy import CERTAIN, DAYS, RANDOM, TOPIC, WINDOW, Policy, draw, load_policy
 from ragtrace.console.review.rules import pick_traces
 from ragtrace.console.review.true_shares import MONTH, badness_sign, verdicts_of
 from ragtrace.console.review.weights import load_verdicts
+from ragtrace.statistics.true_share import JudgedLog
+
+FLOOR = 0.3
+"""Part of the draw in which all logs have the same probability: a kind of failure that the evaluator cannot see is
+found there. It also bounds a weight at about three times that of an equal draw."""
+_CUTS = (0.5, 0.8, 0.95)
+"""The strata are the better half of the scores, and three parts of the worse one."""
+
+
+def chances(rows: Sequence[tuple[float | None, float]], count: float, past: Sequence[JudgedLog]) -> list[float]:
+    """Returns a probability in (0, 1] for each row; their sum is at most `count`.
+
+    A row has the evaluator's score (higher is worse; None without one) and its weight, the requests that it stands for.
+    `past` are verdicts of an earlier time with scores of the same kind. Without them only weights count."""
+    scores = sorted(score for score, _ in rows if score is not None)
+    cuts = [scores[int(q * len(scores))] for q in _CUTS] if scores else []
+    mean = (sum(log.bad for log in past) + 1.0) / (len(past) + 2.0)
+    verdicts = [[mean] for _ in range(len(cuts) + 1)]  # each part begins with one verdict of the mean share
+    for log in past:
+        verdicts[bisect(cuts, log.score)].append(log.bad)
+    shares = [min(0.98, max(0.02, sum(part) / len(part))) for part in (*verdicts, [mean])]
+    spread = [math.sqrt(share * (1 - share)) for share in shares]
+    sizes = [weight * spread[-1 if score is None else bisect(cuts, score)] for score, weight in rows]
+    total = sum(sizes) or 1.0
+    parts = ((1 - FLOOR) * size / total + FLOOR / len(rows) for size in sizes)
+    return [round(min(1.0, count * part), 12) for part in parts]
+
 
 _DAY = 86_400.0
 _LATE = 5.0

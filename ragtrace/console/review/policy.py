@@ -11,7 +11,7 @@ from ragtrace.errors import SettingError
 from ragtrace.settings.section import Section
 
 RANDOM = "random"
-"""Drawn at random, each trace with a known probability; see `ragtrace.console.review.draws`."""
+"""Drawn at random, each trace with a known probability; see `ragtrace.console.review.fill_queue`."""
 CERTAIN = ("alert", "feedback", "disagreement", "threshold", "worst")
 """Picked by rules that depend on traces, scores and user feedback only, never on the random draw."""
 TOPIC, IMPORTED, REQUESTED, CONFLICT = "topic", "imported", "requested", "conflict"

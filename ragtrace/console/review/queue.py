@@ -1,7 +1,7 @@
 """The review queue: which logs wait for people, and who holds which of them.
 
 There are two independent ways into the queue. *The draw* takes each stored trace with a probability p that
-`ragtrace.console.review.draws` computes; a hash of the trace id decides. `items.probability` is p for drawn traces and
+`fill_queue.chances` computes; a hash of the trace id decides. `items.probability` is p for drawn traces and
 None for the others. *The rules* of `policy.CERTAIN` pick by traces, scores and feedback, never by the draw: they are a
 stratum that is taken with certainty. A trace that is both drawn and picked has the rule's reason, and p.
 

@@ -1,4 +1,4 @@
-"""examples/django_llamaindex: under `runserver` and gunicorn answers are streamed, and scores and thumbs arrive."""
+"""examples/django_llamaindex under `runserver` and gunicorn, and examples/worker with an untraced application."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.applications.processes import WAIT, Application
-from tests.examples.example_folder import scored_spans, started, stored_request
+from tests.examples.example_folder import run_script, scored_spans, started, stored_request
 
 RIGHT = "How many books can I borrow?"
 UNKNOWN = "Who runs the archive?"
@@ -65,3 +65,25 @@ def test_answers_are_streamed_and_scores_and_thumbs_arrive(server: str, tmp_path
     assert len({span["gen_ai.conversation.id"] for span in spans.values()}) == 1
     stored = stored_request(folder / "chatlogs.db", second["trace_id"])
     assert (stored.trace.query, stored.thumbs) == (UNKNOWN, -1)
+
+
+WORKER = ("ragtrace", "worker", "--http", "127.0.0.1:{port}", "--buffer", "buffer.db")
+
+
+def test_an_application_without_ragtrace_gets_scores(tmp_path: Path) -> None:
+    """Each question of the application leaves the worker with its session and verdict, and is in the worker's store."""
+    with started("worker", tmp_path, WORKER) as (folder, received, worker):
+        worker.wait(lambda: bool(worker.get("/readyz")))
+        run_script(folder, "application.py", OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{worker.port}")
+        worker.stop()
+    spans = scored_spans(received, "groundedness")
+    verdicts = {span["output.value"]: span["gen_ai.evaluation.groundedness.label"] for span in spans.values()}
+    assert verdicts == {
+        "The helmet is under the seat.": "pass",
+        "The first 30 minutes cost one euro.": "pass",
+        "Yes, children below twelve ride for free in Vienna.": "fail",
+    }, worker.tail()
+    assert {span["session.id"] for span in spans.values()} == {"s-1"}
+    for trace_id, span in spans.items():
+        stored = stored_request(folder / "chatlogs.db", trace_id)
+        assert (stored.trace.answer, stored.trace.facts.app) == (span["output.value"], "bike-rental")
