@@ -73,7 +73,11 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
                 assert what in raw
         spill = Spill(spill_path(store.engine.url), store.keys)
         spill.append([_person(100, "anna"), _person(101, "bert")])  # type: ignore[list-item]
+        with store.writing() as connection:
+            for n in ("anna", "bert"):
+                connection.execute(insert(schema.views).values(user=1, name=n, query=f"user_id={n}"))
         assert delete_user(store, "anna") == Removal(traces=10, scores=10, reviews=10, feedback=10, spilled=1)
+        assert list(store.rows(select(schema.views.c.name))) == [("bert",)]
         assert set(_counts(store).values()) == {10}
         assert find(store, Filter(user_id="anna")).rows == ()
         assert len(find(store, Filter(user_id="bert")).rows) == 10

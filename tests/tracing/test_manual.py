@@ -158,8 +158,7 @@ def test_results_of_other_forms_by_hand(by_hand: Recorded) -> None:
         request.used("orders", None, {"order": "99"})
         request.used("orders", "")
         request.answered("There is no order 99.")
-    older = {"role": "function", "name": "weigh", "content": "9 kilos"}
-    ragtrace.generation(lambda messages: "It weighs 9 kilos.")([{"role": "user", "content": "Its weight?"}, older])
+    ragtrace.generation(lambda messages: "It weighs 9 kilos.")(rows(__file__, "older"))
     assert [[d.content for d in t.documents] for t in by_hand.traces] == [
         ['item: pump.\n{"weight": "9 kilos"}'], [f"order: 99.\n{NOTHING}", NOTHING], ["9 kilos"],
     ]  # fmt: skip

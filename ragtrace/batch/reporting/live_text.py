@@ -29,7 +29,7 @@ def verdict(report: LiveReport) -> str:
     """What a reader must know first: which figures became worse, or that none did, and how much that is based on."""
     every = [row for app in report.apps for row in app.rows]
     rows = [row for row in every if row.now.passes is not None]
-    silent = [row for row in every if row.now.passes is None and row.before.passes is not None]
+    silent = [r for r in every if r.now.passes is None and r.before.passes and r.before.passes.effective >= LEAST_NOW]
     worse = [f"{row.app}: {row.evaluator}, {change(row)}" for row in rows if row.change == "rise"]
     worse += [f"{row.app}: {row.evaluator} gives no verdict, before {rate(row.before.passes)} passed" for row in silent]
     if worse:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 from sqlalchemy import Connection, delete, exists, func, or_, select, text
 from sqlalchemy.exc import DBAPIError
@@ -27,6 +28,7 @@ from ragtrace.console.chatlogs.schema import (
     topics,
     trace_topics,
     traces,
+    views,
 )
 from ragtrace.console.chatlogs.spill import Spill, spill_path
 from ragtrace.console.chatlogs.store import Store
@@ -154,8 +156,9 @@ def _count(connection: Connection, column: Any, ids: Sequence[int]) -> int:
 
 
 def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
-    """Deletes everything of one user: traces, texts, scores, feedback, reviews, index entries, and what waits in the
-    spill file of this machine. Feedback whose trace is not stored names no user: all of it is deleted.
+    """Deletes everything of one user: traces, texts, scores, feedback, reviews, index entries, saved searches for
+    them, and what waits in the spill file of this machine. Feedback whose trace is not stored names no user: all of it
+    is deleted.
 
     With `rewrite` the database is rewritten, so that no bytes of it are left in the file or in PostgreSQL's tables:
     this takes minutes for a million traces, needs as much free space as they occupy, and blocks other writers. Copies
@@ -167,6 +170,10 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     removal = Removal(spilled=spilled) + _remove_all(store, query)
     removal += _remove_stray_feedback(store, math.inf)  # it names no user, so it may be this one's
     _remove_stale_topics(store)
+    with store.writing() as connection:
+        saved = connection.execute(select(views.c.id, views.c.query)).all()
+        of_user = [view for view, query in saved if user_id in dict(parse_qsl(query)).values()]
+        connection.execute(delete(views).where(views.c.id.in_(of_user)))
     if rewrite:
         rewrite_files(store)
     return removal

@@ -18,8 +18,8 @@ from ragtrace.console.chatlogs.overview import ordered, pass_rates
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.pages import page_charts
 from ragtrace.console.pages.filters import RANGE_NAMES, RANGES, range_or_default
+from ragtrace.console.pages.overview import cached
 from ragtrace.console.pages.template_filters import percent, render
-from ragtrace.console.pages.verdict_note import cached
 from ragtrace.console.problems import Problem
 from ragtrace.console.topics.grouper import progress
 from ragtrace.console.topics.topic_figures import TopicReport, TopicRow, TopicStep, topic_history, topic_report
