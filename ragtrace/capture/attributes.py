@@ -1,4 +1,4 @@
-"""Builds the attributes of a run's span, and the event of a model call."""
+"""Builds the attributes of a run's span and the event of a model call, and writes messages as OpenTelemetry's JSON."""
 
 import json
 import os

@@ -4,6 +4,10 @@ A thread that computes in Python makes every other thread wait for up to five mi
 were loaded by a name (built in, by entry point, by `module:attribute`) therefore run in a child process, which can also
 crash without harm; those that are objects of the application's run in a thread. A child that hangs or dies is replaced.
 It ends when its parent does.
+
+Linux runs a thread of the policy SCHED_IDLE only where no other thread wants the processor, and puts it aside at once
+when one does. A lower priority (`nice`) does not: the other thread waits for the end of a time slice of some
+milliseconds.
 """
 
 import contextlib

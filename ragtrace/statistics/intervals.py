@@ -1,4 +1,4 @@
-"""95 % intervals of rates, means and resampled statistics, each written once."""
+"""95 % intervals of rates, means and resampled statistics; tests of paired samples, corrected for their number."""
 
 import math
 from collections.abc import Iterable, Sequence

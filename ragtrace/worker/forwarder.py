@@ -1,4 +1,4 @@
-"""Sends ended traces on over OTLP, and lets the buffer forget them once the endpoint has them."""
+"""Sends ended traces on over OTLP, redacted by `redact_others`; the buffer forgets what the endpoint has."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A running worker: receivers, buffer, assembler, evaluation and forwarding, and how they start and end."""
+"""A running worker: receivers, buffer, assembler, evaluation and what sends, and how they start and end."""
 
 import logging
 import os

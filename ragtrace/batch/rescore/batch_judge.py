@@ -1,4 +1,4 @@
-"""A judge that collects its questions, sends them in batches, and answers from the replies."""
+"""A judge that collects its questions, sends them as batches of OpenAI's API, and answers from the replies."""
 
 import hashlib
 import json

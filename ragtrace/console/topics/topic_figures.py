@@ -1,4 +1,4 @@
-"""Computes how often the questions of each topic fail in a period, why, and how that moved."""
+"""Computes how often the questions of each topic fail, why, and how that moved; lists questions without a document."""
 
 import heapq
 import json

@@ -1,4 +1,4 @@
-"""Loads litellm when the judge is used, checks a model's name, and returns its prices and its key."""
+"""Loads litellm when the judge is used, checks a model's name, returns its prices and its key, bounds answers."""
 
 import os
 import time
