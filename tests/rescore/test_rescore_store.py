@@ -84,12 +84,14 @@ def test_only_what_is_missing_is_evaluated(store_url: str, capsys: pytest.Captur
 
 
 def test_the_overview_counts_each_request_once(store: Store) -> None:
-    """A second version adds no second verdict to the overview; a verdict after an error counts."""
-    first = [Score("brief", 1.0, "pass", version="1"), Score("fragile", error="timeout", version="0")]
+    """A second version adds no second verdict to the overview; a verdict after an error of its version counts."""
+    first = [Score("brief", 1.0, "pass", version="1"), Score("fragile", error="timeout", version="1")]
     store.write([made(n, *first) for n in range(10)])
     logs = StoredLogs(store, [load(BRIEF), load(FRAGILE)], LogSelection())
     rows = [item for item in logs.rows() if isinstance(item, Row)]
-    verdicts = {"brief": Score("brief", 0.0, "fail", version="2"), "fragile": Score("fragile", 1.0, "pass")}
+    verdicts = {
+        s.name: s for s in (Score("brief", 0.0, "fail", version="2"), Score("fragile", 1.0, "pass", version="1"))
+    }
     logs.write([ScoredRow(row, verdicts) for row in rows])
     passes = {check.evaluator: check.passes for check in overview(store, NOW - 1, NOW + 100).checks}
     assert (passes["brief"].count, passes["brief"].value, passes["fragile"].count) == (10, 1.0, 10)

@@ -22,21 +22,21 @@ from torch.nn import functional
 def main() -> None:
     """Read, fit, compare and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for option in ("start", "rows"):
-        parser.add_argument(f"--{option}", type=Path, required=True)
-    given = parser.parse_args()
-    given.rows.mkdir(parents=True, exist_ok=True)
+    for name in ("start", "rows"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    options = parser.parse_args()
+    options.rows.mkdir(parents=True, exist_ok=True)
     tokenizer = (DATA / "reader_tokenizer.json").read_text()
-    (given.rows / "tokenizer.json").write_text(tokenizer)
-    own, hub = (_pieces(json.loads(text)) for text in (tokenizer, (given.start / "tokenizer.json").read_text()))
-    (given.rows / "kept.json").write_text(json.dumps([hub[piece] for piece in sorted(own, key=own.__getitem__)]))
+    (options.rows / "tokenizer.json").write_text(tokenizer)
+    own, hub = (_pieces(json.loads(text)) for text in (tokenizer, (options.start / "tokenizer.json").read_text()))
+    (options.rows / "kept.json").write_text(json.dumps([hub[piece] for piece in sorted(own, key=own.__getitem__)]))
     words = np.load(DATA / "reader_words.npz")
     reader = Reader(len(words["rows"]))
-    reader.load_state_dict(_weights(onnx.load(DATA / "reader.onnx").graph, given.start), strict=False)
+    reader.load_state_dict(_weights(onnx.load(DATA / "reader.onnx").graph, options.start), strict=False)
     reader.words.weight.data = torch.tensor(words["rows"].astype(np.float32) * words["scales"][:, None])
     check(reader.eval(), DATA / "reader.onnx")
     state = reader.state_dict()
-    torch.save({"model": state, "average": {f"module.{k}": v for k, v in state.items()}}, given.rows / "reader.pt")
+    torch.save({"model": state, "average": {f"module.{k}": v for k, v in state.items()}}, options.rows / "reader.pt")
 
 
 def _pieces(tokenizer: dict) -> dict[str, int]:

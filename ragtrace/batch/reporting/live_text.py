@@ -40,7 +40,7 @@ def verdict(report: LiveReport) -> str:
     if not rows:
         return f"No verdict: no evaluator passes or fails answers ({based})"
     if len(young) == len(rows):
-        few = f"fewer than {LEAST} effective evaluations of this version to compare with, or {LEAST_NOW} to compare"
+        few = f"fewer than {LEAST} effective evaluations of this version before, or fewer than {LEAST_NOW} now"
         return f"No verdict yet: {few} ({based}). {_lowest(rows)}"
     return (
         f"Not worse: no rise of failures in {len(rows) - len(young)} of {len(rows)} evaluators ({based})"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, select, text, update
+from sqlalchemy import Connection, Table, delete, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from ragtrace.console.chatlogs import full_text, rollups
@@ -184,7 +184,12 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
         (each, [(s, d) for s, d in each.scores if _is_new(s, (ids[each.span], s["evaluator"], s["version"]), existing)])
         for each in rows
     ]
-    _insert_scores(connection, [(ids[each.span], s, d) for each, pairs in new_scores for s, d in pairs])
+    added = [(ids[each.span], s, d) for each, pairs in new_scores for s, d in pairs]
+    for trace, s, _ in added:
+        if (trace, s["evaluator"], s["version"]) in existing:  # it failed before
+            own = [scores.c.trace == trace, scores.c.evaluator == s["evaluator"], scores.c.version == s["version"]]
+            connection.execute(delete(scores).where(*own))
+    _insert_scores(connection, added)
     judged = {(trace, name) for (trace, name, _), error in existing.items() if error is None}
     # A request counts once for each evaluator: with its first verdict, whatever further versions say of it.
     to_sum = [
@@ -241,7 +246,7 @@ def _new_ids(connection: Connection, new: Sequence[Rows]) -> dict[Span, int]:
 
 def _stored_scores(connection: Connection, ids: Sequence[int]) -> dict[tuple[int, str, str], str | None]:
     """The error of each stored score of these traces, by trace, evaluator and version."""
-    query = select(scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error).order_by(scores.c.id)
+    query = select(scores.c.trace, scores.c.evaluator, scores.c.version, scores.c.error)
     rows = connection.execute(query.where(among(connection, scores.c.trace, ids)))
     return {(r[0], r[1], r[2]): r[3] for r in rows}
 

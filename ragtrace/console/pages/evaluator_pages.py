@@ -104,10 +104,7 @@ def _page(request: Request, user: User, name: str, query: Asked, proposal: objec
 
 
 def _reliability(
-    judged: Sequence[ScoredVerdict],
-    active: CalibrationOut | None,
-    direction: Literal["higher", "lower"],
-    weighted: bool,
+    judged: Sequence[ScoredVerdict], active: CalibrationOut | None, direction: Direction, weighted: bool
 ) -> str:
     fields = active.content.get("curve") if active is not None else None
     try:
@@ -251,8 +248,8 @@ def _picture(logs: Sequence[ReviewedLog], scale: svg.Axis, threshold: float) -> 
 
 
 def reliability(judged: Sequence[ScoredVerdict], curve: Curve | None, direction: Direction, *, weighted: bool) -> str:
-    """How often people fail answers of which so much was said: of the curve's probability, or of the bare score where
-    there is no curve and scores are in [0, 1]. Empty where nothing can be shown."""
+    """A chart of predicted against observed shares. The prediction is the curve's probability of a failure, or the bare
+    score where there is no curve and scores are in [0, 1]. Empty where nothing can be shown."""
     logs = _usable(judged, weighted)
     if not logs:
         return ""
