@@ -11,7 +11,7 @@ from ragtrace.evaluation import Evaluator, evaluator
 from ragtrace.records import Document, Evaluation, Evidence, Score, Trace
 
 if TYPE_CHECKING:
-    from ragtrace.capture.decorators import generation, retriever, tool
+    from ragtrace.capture.function_calls import generation, retriever, tool
     from ragtrace.capture.manual import request
     from ragtrace.live.assessments import feedback, score
     from ragtrace.live.init import init
@@ -26,9 +26,9 @@ __all__ = [
 
 _LATE = {
     "Runtime": "ragtrace.live.init", "feedback": "ragtrace.live.assessments",
-    "generation": "ragtrace.capture.decorators", "init": "ragtrace.live.init", "request": "ragtrace.capture.manual",
-    "retriever": "ragtrace.capture.decorators", "score": "ragtrace.live.assessments",
-    "tool": "ragtrace.capture.decorators",
+    "generation": "ragtrace.capture.function_calls", "init": "ragtrace.live.init", "request": "ragtrace.capture.manual",
+    "retriever": "ragtrace.capture.function_calls", "score": "ragtrace.live.assessments",
+    "tool": "ragtrace.capture.function_calls",
 }  # fmt: skip
 
 

@@ -8,8 +8,7 @@ from ragtrace import semconv
 from ragtrace.capture.content import Attributes
 from ragtrace.capture.content_blocks import tool_definitions
 from ragtrace.capture.model_messages import PromptTemplate, ToolDefinition
-from ragtrace.capture.parameters import request_attributes, server_attributes
-from ragtrace.capture.providers import provider_attributes
+from ragtrace.capture.parameters import provider_attributes, request_attributes, server_attributes
 
 _Converted = TypeVar("_Converted")
 _MODEL_ID = re.compile(r"model_id='([^']+)'")

@@ -12,8 +12,8 @@ from llama_index_instrumentation.event_handlers import BaseEventHandler
 from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import BaseSpanHandler
 
-from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import open_recorder
+from ragtrace.capture.reply_streams import reaper
 from ragtrace_llama_index.tracer import Tracer
 
 _SETTLE = 1.0

@@ -8,10 +8,9 @@ from ragtrace import semconv
 from ragtrace.capture.content import Attributes
 from ragtrace.capture.content_blocks import parts_of, tool_definitions
 from ragtrace.capture.model_messages import ModelMessage, PromptTemplate, ToolDefinition
-from ragtrace.capture.parameters import request_attributes, server_attributes
+from ragtrace.capture.parameters import provider_attributes, provider_name, request_attributes, server_attributes
 from ragtrace.capture.plain_values import field_of, raw_calls
 from ragtrace.capture.provider_replies import Counts, finish_reason, token_counts, write_counts
-from ragtrace.capture.providers import provider_attributes, provider_name
 from ragtrace.capture.request import Run
 from ragtrace.text.sanitizer import sendable
 from ragtrace_llama_index import conversion

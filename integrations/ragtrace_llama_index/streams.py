@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any
 
 from ragtrace.capture import current, manual
-from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.reply_streams import reaper
 from ragtrace.capture.request import Run
 
 

@@ -12,9 +12,8 @@ from typing import Any
 from ragtrace import semconv
 from ragtrace.capture import current
 from ragtrace.capture.adapters import warn_of_other
-from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
-from ragtrace.capture.reply_streams import is_stream, substitute_stream
+from ragtrace.capture.reply_streams import is_stream, reaper, substitute_stream
 from ragtrace.capture.request import MODEL_CALLS, SEARCHES, Run
 from ragtrace.records import Document
 from ragtrace_llama_index import conversion, models, streams, workflow_steps

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from ragtrace.base.background import after_fork
 from ragtrace.capture.on_off import is_on
 from ragtrace.text.sanitizer import identity_of
 
@@ -131,3 +132,17 @@ def warn_of_other(framework: str, other: str) -> None:
         "ragtrace.init evaluates the spans of the other one. "
         "To let ragtrace trace, disable the other one with OTEL_PYTHON_DISABLED_INSTRUMENTATIONS.", framework, other,
     )  # fmt: skip
+
+
+class RecordingFailures:
+    """The failures inside ragtrace while it records, of all recorders. The application never sees them."""
+
+    count = 0
+
+    def reset(self) -> None:
+        """Starts again at 0."""
+        self.count = 0
+
+
+failures = RecordingFailures()
+after_fork(failures.reset)

@@ -6,8 +6,8 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.capture.content import MAX_DOCUMENTS, Attributes, ContentPolicy, document_attributes, mime_type
+from ragtrace.capture.parameters import openinference_provider
 from ragtrace.capture.provider_replies import OI_COUNTS
-from ragtrace.capture.providers import openinference_provider
 from ragtrace.capture.request import MODEL_CALLS, SEARCHES, Run
 from ragtrace.text.sanitizer import dumps
 

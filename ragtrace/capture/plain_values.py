@@ -55,14 +55,10 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
     """The items, and those of lists among them that have no number: a list of documents for each question."""
     for value in values:
         try:
-            is_group = isinstance(value, (list, tuple)) and not any(map(_is_number, value))
+            is_group = isinstance(value, (list, tuple)) and all(number(each) is None for each in value)
         except Exception:  # noqa: BLE001 an application's object
             is_group = False
         yield from value if is_group else (value,)
-
-
-def _is_number(value: Any) -> bool:
-    return number(value) is not None
 
 
 def _document_of(value: Any) -> Document | None:
@@ -72,7 +68,8 @@ def _document_of(value: Any) -> Document | None:
         return Document(content_id(value), value)
     score = None
     if isinstance(value, (list, tuple)):
-        score, rest = next(filter(_is_number, value)), [each for each in value if not _is_number(each)]
+        score = next(each for each in value if number(each) is not None)
+        rest = [each for each in value if number(each) is None]
         texts = sorted((each for each in rest if isinstance(each, str)), key=len)
         if texts:
             return Document(texts[0] if len(texts) > 1 else content_id(texts[0]), texts[-1], number(score))

@@ -22,10 +22,10 @@ from opentelemetry.trace import Span, SpanKind
 from ragtrace import semconv
 from ragtrace._version import __version__
 from ragtrace.capture import current, timing
+from ragtrace.capture.adapters import failures
 from ragtrace.capture.attributes import add_attributes, emit_inference, mark_failed
 from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.context_values import Provenance, describe
-from ragtrace.capture.failures import failures
+from ragtrace.capture.current import Provenance, describe
 from ragtrace.capture.finish import complete, trace_of
 from ragtrace.capture.fragments import FRAGMENTS, is_request, note, release
 from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, SEARCHES, Request, Run, agent_of

@@ -105,12 +105,41 @@ def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[
 def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, str]]:
     """Names, arguments and results of the request's tools, as the model call that answered read them. Of the result of
     a tool that retrieved, its chunks are left out; all of it, if a model below wrote it."""
-    request = root.request
+    request, prompt = root.request, _prompt(root)
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
+    asking, nesting = _tools_above(request.model_calls), _tools_above(request.tool_calls)
+    all_chunks = [d.content for run in (*request.retrieved, *request.tool_calls) for d in run.documents or ()]
+    results, read = _results_in_messages(_answering(root))
+    texts, writers = set(), set()
+    counts = {run.name: sum(call.name == run.name for call, _ in results) for run in request.tool_calls}
+    for run in request.tool_calls:
+        text, searches = (run.answer or "").strip(), id(run) in retrieving  # its argument is the question
+        message_text, above = read.get(str(run.attributes.get(semconv.TOOL_CALL_ID))), _tools_above([run])
+        if (message_text is None and counts[run.name]) or (above and not above & asking):
+            is_replaced = text not in prompt  # the model read it in another form, or what a tool around it made of it
+        else:
+            is_replaced = message_text is not None and message_text not in text
+        if is_replaced and not searches:
+            continue
+        texts.add(text)
+        if (searches or id(run) in nesting) and _is_written(text, run, request.model_calls):
+            writers.add(run.name)
+            text = ""
+        elif searches:
+            text = _rest(text, [*chunks, *all_chunks], has_documents=bool(run.documents))
+        if run.failure is None and (text or not (searches or run.answer is None)):
+            yield run.name, None if searches else run.query, text
+    for call, text in results:
+        if call.name not in writers and text not in texts:
+            yield call.name, call.arguments, text
+
+
+def _results_in_messages(model_calls: Iterable[Run]) -> tuple[list[tuple[ToolCallPart, str]], dict[str, str]]:
+    """The calls and results of tools in the messages of model calls, and the results by the ids of their calls."""
     calls: dict[str | None, ToolCallPart] = {}
     results: list[tuple[ToolCallPart, str]] = []
     read: dict[str, str] = {}
-    for message in (message for call in _answering(root) for message in call.messages):
+    for message in (message for call in model_calls for message in call.messages):
         for part in message.content if isinstance(message.content, (list, tuple)) else ():
             if isinstance(part, ToolCallPart):
                 key = part.id or part.name
@@ -119,24 +148,7 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
                 text = part_text(part).strip()
                 results.append((calls.get(part.id or message.name, ToolCallPart(message.name or "tool")), text))
                 read[part.id or ""] = text
-    texts, writers = set(), set()
-    for run in request.tool_calls:
-        text = (run.answer or "").strip()
-        message_text = read.get(str(run.attributes.get(semconv.TOOL_CALL_ID, "")))
-        if message_text and message_text not in text and id(run) not in retrieving:
-            continue  # something replaced it before the model read it
-        texts.add(text)
-        if id(run) in retrieving and _is_written(text, run, request.model_calls):
-            writers.add(run.name)
-            text = ""
-        elif id(run) in retrieving:
-            text = _rest(text, chunks, has_documents=bool(run.documents))
-        searches = id(run) in retrieving  # its argument is the question
-        if run.failure is None and (text or not (searches or run.answer is None)):
-            yield run.name, None if searches else run.query, text
-    for call, text in results:
-        if call.name not in writers and text not in texts:
-            yield call.name, call.arguments, text
+    return results, read
 
 
 def _tools_above(runs: Iterable[Run]) -> set[int]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ragtrace import calibrations, sampling
 from ragtrace.base.model_prices import set_prices
 from ragtrace.capture import on_off, recorder
+from ragtrace.capture.adapters import failures as recording_failures
 from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.failures import failures as recording_failures
 from ragtrace.errors import DataError, SettingError, redact_with, require
 from ragtrace.evaluate.privacy_modes import redact_texts
 from ragtrace.evaluation import Evaluator, configure

@@ -15,9 +15,9 @@ from typing import Any
 
 from ragtrace.base.background import after_fork
 from ragtrace.capture import manual, recorder
+from ragtrace.capture.adapters import failures
 from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.failures import failures
-from ragtrace.capture.reaper import reaper
+from ragtrace.capture.reply_streams import reaper
 from ragtrace.evaluation import Evaluator
 from ragtrace.live.counts import Counts
 from ragtrace.live.pipeline import Pipeline

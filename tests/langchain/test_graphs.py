@@ -15,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import ToolException, tool
+from langchain_core.tools import ToolException, create_retriever_tool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
@@ -452,6 +452,32 @@ def test_the_evidence_is_of_the_call_that_answered(recorded: Recorded, config: A
 
     RunnableLambda(ask).invoke("How long?", config)
     assert [d.content for d in recorded.traces[0].documents] == [f"{CHUNK}\nHow long?"]
+
+
+OTHER = "The valve is covered for 12 months by its maker."
+FOUND = Fixed(documents=[Document(CHUNK, id="d0"), Document(OTHER, id="d1")])
+
+
+def test_what_a_step_threw_out_does_not_come_back_in_the_result_of_the_search(recorded: Recorded, config: Any) -> None:
+    search = create_retriever_tool(FOUND, "search", "Finds.")
+
+    def ask(question: str) -> str:
+        search.invoke({"query": question})
+        (good,) = RunnableLambda(lambda _: FOUND.documents[:1]).invoke(question)
+        return str(FakeListChatModel(responses=["24 months."]).invoke(f"{good.page_content} {question}").text)
+
+    RunnableLambda(ask).invoke("How long?", config)
+    assert [d.id for d in recorded.traces[0].documents] == ["d0"]
+
+
+def test_the_result_of_a_tool_inside_a_tool_is_no_evidence(recorded: Recorded, config: Any) -> None:
+    """The model read what the outer one made of it."""
+    inner = tool("inner", description="Finds.")(lambda what: f"{what}: {CHUNK}")
+    outer = tool("outer", description="Counts.")(
+        lambda what: f"{len(inner.invoke({'what': what}))} characters of text."
+    )
+    agent(outer).invoke({"messages": [("user", "Is it covered?")]}, config)
+    assert [d.id for d in recorded.traces[0].documents] == ["outer #1"]
 
 
 @pytest.mark.parametrize("result", ["[]", "{}", "null", "None", CHUNK])

@@ -199,6 +199,13 @@ def test_documents_of_a_tool(instrumented: Recorded, search: str) -> None:
     assert tuple(document.id for document in trace.documents) == IDS
 
 
+def test_an_object_that_a_tool_returns_is_evidence_once(instrumented: Recorded) -> None:
+    """The model reads it as Python prints it."""
+    tool = FunctionTool.from_defaults(lambda query="": Cover(item="pump", months=24), name="today", description="x")
+    run(lambda: FunctionAgent(tools=[tool], llm=Caller()), user_msg=QUESTION)
+    assert [d.content for d in instrumented.traces[0].documents] == ["item='pump' months=24"]
+
+
 class PlainSearch(cases.Flow):
     """Searches without a retriever."""
 

@@ -33,10 +33,10 @@ import ragtrace
 from ragtrace import semconv
 from ragtrace.capture import attributes as capture_attributes
 from ragtrace.capture import manual
+from ragtrace.capture.adapters import failures
 from ragtrace.capture.content import ContentPolicy
-from ragtrace.capture.failures import failures
-from ragtrace.capture.reaper import reaper
 from ragtrace.capture.recorder import Recorder
+from ragtrace.capture.reply_streams import reaper
 from ragtrace.capture.seen_context import NOTHING
 from ragtrace.records import Document
 from ragtrace.text.redaction import mask_pii

@@ -15,7 +15,7 @@ import pytest
 
 import ragtrace
 from ragtrace import semconv
-from ragtrace.capture.reaper import reaper
+from ragtrace.capture.reply_streams import reaper
 from tests.conftest import Recorded
 from tests.examples.example_folder import EXAMPLES
 from tests.vendors.replies import Call, Reply, Usage

@@ -14,23 +14,26 @@ Spans of several traces may be in one list, in any order, and some may be missin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 from ragtrace import semconv
 from ragtrace.capture import timing
+from ragtrace.capture.adapters import SESSION_KEYS
 from ragtrace.capture.finish import complete, trace_of
 from ragtrace.capture.model_messages import ModelMessage
 from ragtrace.capture.request import MAX_STEPS, MODEL_CALLS, SEARCHES, Request, Run
-from ragtrace.capture.spans import dialects, origins
+from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.duplicates import Duplicates
 from ragtrace.capture.spans.message_dialects import prompt_of
 from ragtrace.capture.spans.span_facts import SpanFacts, facts_of
 from ragtrace.capture.spans.span_record import SpanRecord
+from ragtrace.capture.spans.texts import first_value, plain
 from ragtrace.records import Trace, has_text
-from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.text.sanitizer import Sanitizer, identity_of
 
 CONTAINERS = frozenset({semconv.OP_WORKFLOW, semconv.OP_AGENT, dialects.TASK})
 _PARTS = frozenset({*SEARCHES, semconv.OP_EMBEDDINGS, semconv.OP_TOOL, *MODEL_CALLS})
@@ -215,7 +218,7 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
     """The trace of a request."""
     members = list(request.members())
     root, facts = request.root, request.root.facts or _of_application(request.root.record)
-    state = Request(service=root.record.service, **origins.origin([root.record, *(node.record for node in members)]))
+    state = Request(service=root.record.service, **origin([root.record, *(node.record for node in members)]))
     runs: dict[int, Run] = {}
     run = runs[id(root)] = _run(root, facts, state, None)
     for node in members:
@@ -321,3 +324,69 @@ def _run(node: Node, facts: SpanFacts, state: Request, parent: Run | None) -> Ru
         attributes=dict(facts.attributes), documents=facts.documents, first_chunk=facts.first_chunk,
         finish_reason=facts.finish_reason, failure=facts.error,
     )  # fmt: skip
+
+
+_PREFIXES = (
+    dialects.LANGFUSE_TRACE_METADATA, dialects.LANGFUSE_METADATA, dialects.TRACELOOP_PROPERTY,
+    dialects.VERCEL_METADATA, dialects.MLFLOW_TAG,
+)  # fmt: skip
+
+
+def origin(records: Sequence[SpanRecord]) -> dict[str, Any]:
+    """The fields `session`, `user`, `tags`, `metadata` and `reference` of a `Request`. The first span that says
+    something is believed; the first of `records` is the root."""
+    metadata: dict[str, object] = {}
+    session = user = None
+    tags: list[str] = []
+    for record in records:
+        attributes = record.attributes
+        own = _metadata(attributes)
+        if not metadata:
+            metadata = {key: value for key, value in own.items() if not key.startswith(dialects.FRAMEWORK_METADATA)}
+        session = session or _session(attributes) or _named(own, SESSION_KEYS)
+        user = user or _named(attributes, dialects.USERS) or _named(own, ("user_id",))
+        tags = tags or _tags(attributes)
+        if session and user and tags and metadata:
+            break
+    reference = metadata.get("reference")
+    return {
+        "session": session, "user": user, "tags": tags, "metadata": metadata,
+        "reference": reference if isinstance(reference, str) else None,
+    }  # fmt: skip
+
+
+def _session(attributes: Mapping[str, Any]) -> str | None:
+    """The session that a span names. Spring AI has one id for all conversations whose application names none."""
+    value = _named(attributes, dialects.SESSIONS)
+    is_none = value == dialects.SPRING_NO_SESSION and dialects.SPRING_SESSION in attributes
+    return None if is_none else value
+
+
+def _named(values: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    value = first_value(values, names)
+    return None if value is None else identity_of(value)
+
+
+def _tags(attributes: Mapping[str, Any]) -> list[str]:
+    tags: Any = attributes.get(semconv.OI_TAGS) or attributes.get(dialects.LANGFUSE_TAGS)
+    if tags is None and dialects.TRACELOOP_INPUT in attributes:
+        envelope = plain(attributes[dialects.TRACELOOP_INPUT])
+        tags = envelope.get("tags") if isinstance(envelope, Mapping) else None
+    items = plain(tags)
+    if not isinstance(items, (list, tuple)):
+        return []
+    return [identity_of(tag) for tag in items if not str(tag).startswith(dialects.FRAMEWORK_TAGS)]
+
+
+def _metadata(attributes: Mapping[str, Any]) -> dict[str, object]:
+    """OpenInference's JSON; Langfuse's and OpenLLMetry's single attributes, whose values may be JSON."""
+    value = plain(attributes.get(semconv.OI_METADATA))
+    metadata: dict[str, object] = dict(value) if isinstance(value, Mapping) else {}
+    for key in [key for key in attributes if key.startswith(_PREFIXES)]:
+        item = attributes[key]
+        text = item[1:-1] if isinstance(item, str) and len(item) > 1 and item[0] == item[-1] == '"' else item
+        prefix = next(each for each in _PREFIXES if key.startswith(each))
+        metadata.setdefault(key[len(prefix) :], plain(text))
+    for name in ("tags", "finish_reason"):
+        metadata.pop(name, None)
+    return metadata

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtrace import semconv
 from ragtrace.capture.adapters import content_id
-from ragtrace.capture.providers import provider_name
+from ragtrace.capture.parameters import provider_name
 from ragtrace.capture.request import MODEL_CALLS, SEARCHES
 from ragtrace.capture.spans import dialects, texts
 from ragtrace.capture.spans.message_dialects import MESSAGE_READERS, mlflow_reply, plain_messages
