@@ -19,7 +19,6 @@ from ragtrace.evaluation import run
 
 BANDS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.3, 1.01)
 JUDGES = (0.75, 0.80, 0.85, 0.90)
-DRAWS = 200
 
 
 def balanced(bad: np.ndarray, said_bad: np.ndarray) -> float:
@@ -33,10 +32,9 @@ def main() -> None:
     parser.add_argument("--set", default="ragtruth_dev")
     parser.add_argument("--task", default="QA")
     parser.add_argument("--evaluator", default="faithfulness")
-    parser.add_argument("--limit", type=int, default=800)
     options = parser.parse_args()
     every = [row for row in rows(options.data, options.set) if row["task"] == options.task]
-    chosen = random.Random(7).sample(every, min(options.limit, len(every)))
+    chosen = random.Random(7).sample(every, min(800, len(every)))
     check = plugins.load(options.evaluator)
     scores = [score for (score,) in run(check, [trace(row) for row in chosen])]
     valid = [i for i, score in enumerate(scores) if score.value is not None]
@@ -54,12 +52,11 @@ def main() -> None:
         for accuracy in JUDGES:
             chance = np.random.default_rng(7)
             samples = []
-            for _ in range(DRAWS):
+            for _ in range(200):
                 judge = bad ^ (chance.random(len(bad)) >= accuracy)
                 samples.append(balanced(bad, np.where(uncertain, judge, local)))
             cells.append(f"{np.mean(samples):.3f}")
-        name = "all" if band > 1 else f"{band:.2f}"
-        print(f"| {name} | {uncertain.mean():.0%} | {' | '.join(cells)} |")
+        print(f"| {'all' if band > 1 else f'{band:.2f}'} | {uncertain.mean():.0%} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of a process behind its name."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 

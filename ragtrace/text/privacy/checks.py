@@ -1,4 +1,5 @@
-"""Checks of texts that have the form of personal data or of a secret: check digits, ranges, entropy, no examples."""
+"""Checks of texts that have the form of personal data or of a secret: check digits, ranges, entropy, no examples, and
+what the words around them say: a test's, a version, a contract's, somebody's place."""
 
 import base64
 import hashlib
@@ -14,20 +15,12 @@ from ragtrace.text.privacy.rule_engine import count_digits, pattern, words
 
 # --- examples and entropy ---------------------------------------------------------------------------------------------
 
-UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _EXAMPLE = pattern("example_value")
-_SERIES = re.compile(r"(?i)\d*12345\d*|abcdef[a-z]*")
 
 
 def is_no_example(text: str) -> bool:
-    """Whether a value has no word of an example in it, and is more than a series such as "12345"."""
-    return _EXAMPLE.search(text) is None and (_SERIES.search(text) is None or _is_drawn(_SERIES.sub("", text)))
-
-
-def _is_drawn(rest: str) -> bool:
-    """Whether what a series leaves of a value is long and random."""
-    neighbours = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest.lower()))
-    return len(rest) >= 20 and neighbours * 5 < len(rest) and any(map(str.isdigit, rest)) and _entropy(rest) >= 3.5
+    """Whether a value has no word of an example in it, and no series such as "12345"."""
+    return _EXAMPLE.search(text) is None
 
 
 def is_random(text: str, bits: float) -> bool:
@@ -47,32 +40,8 @@ def is_mixed(text: str, bits: float = 3.3) -> bool:
 
 # --- keys and logins --------------------------------------------------------------------------------------------------
 
-_NO_KEY_TEXT = re.compile(r"(?:\s|\\[nr])*(?:(?:[A-Z]?[a-z]{1,14}(?=[\s,.]|\Z)|your|YOUR|[xX.]{3})|[.,\s]*\Z)")
-_URL_LOGIN = re.compile(r"://(?P<user>[^:/@]*):(?P<password>.*)@(?P<host>.*)")
+_URL_LOGIN = re.compile(r"://[^:/@]*:(?P<password>.*)@")
 _DEFAULT_PASSWORD = pattern("default_password")
-_OWN_HOST = re.compile(r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|host\.docker\.internal")
-_NO_VOWEL = re.compile(r"[B-DF-HJ-NP-TV-XZ2-7]{4}")
-_OTP_SECRET = re.compile(r"(?i)[?&]secret=(?P<key>[^&\s\"'<>#]*)")
-
-
-def has_key_text(text: str) -> bool:
-    """Whether the line that begins a private key is followed by the key, not by words about it or a placeholder."""
-    return _NO_KEY_TEXT.match(text.split("-----")[2]) is None
-
-
-def is_telegram_token(text: str) -> bool:
-    """Whether what follows the number of the bot is random."""
-    return is_random(text.partition(":")[2], 3.5)
-
-
-def is_slack_token(text: str) -> bool:
-    """A real token holds the numbers of a workspace; "xoxb-my-bot-token" does not."""
-    return count_digits(text) > 0 and is_random(text, 2.5)
-
-
-def is_slack_webhook(text: str) -> bool:
-    """Whether the last part of a webhook's address is random: manuals show "T00000000/B00000000/XXXX…"."""
-    return is_random(text.rsplit("/", 1)[-1], 2.5)
 
 
 def is_basic_login(text: str) -> bool:
@@ -90,60 +59,9 @@ def is_command_login(text: str) -> bool:
 
 
 def is_url_password(text: str) -> bool:
-    """Whether a URL holds a password that is no placeholder, no default and not the name of the user. A plain word
-    opens nothing on the reader's own machine."""
+    """Whether a URL holds a password that is no placeholder and no default."""
     login = _URL_LOGIN.search(text)
-    if login is None or not is_no_example(text):
-        return False
-    password = login["password"]
-    return (
-        len(password) > 2
-        and not password.endswith("/")
-        and password.lower() != login["user"].lower()
-        and _DEFAULT_PASSWORD.fullmatch(password) is None
-        and not (password.isalpha() and _OWN_HOST.fullmatch(login["host"]))
-    )
-
-
-def is_cookie(text: str) -> bool:
-    """Whether the value of a cookie is random: digits, at least 8 different characters and no words with marks between
-    them."""
-    parts = re.split(r"[._-]", text)
-    is_drawn = count_digits(text) >= 2 and len(set(text)) >= 8 and is_random(text, 2.8)
-    return is_drawn and not all(part.isalpha() or part.isdigit() for part in parts)
-
-
-def is_totp_key(text: str) -> bool:
-    """Whether a text is a random key in Base32 (RFC 4648)."""
-    key = re.sub(r"[ =-]", "", text)
-    # Small words of four letters are Base32, too.
-    has_digits = count_digits(key) >= 2 or any(map(_NO_VOWEL.fullmatch, re.split(r"[ -]", text)))
-    return (
-        re.fullmatch(r"(?i)[a-z2-7]{16,128}", key) is not None
-        and (has_digits or (key.isupper() and " " not in text.strip() and "-" not in text))
-        and is_random(key, 2.7)
-    )
-
-
-def is_otp_address(text: str) -> bool:
-    """Whether an address of an authenticator ("otpauth://…") has a random key and no placeholder."""
-    match = _OTP_SECRET.search(text)
-    return match is not None and is_totp_key(match["key"].rstrip(".,;:!?`)")) and is_no_example(match["key"])
-
-
-def has_three_digits(text: str) -> bool:
-    """Whether recovery codes have three digits."""
-    return count_digits(text) >= 3
-
-
-def has_two_digits(text: str) -> bool:
-    """Whether a PIN has two different digits."""
-    return len(set(text)) > 1
-
-
-def has_ten_words(text: str) -> bool:
-    """Whether a phrase has ten different words."""
-    return len(set(text.lower().split())) >= 10
+    return login is not None and is_no_example(text) and _DEFAULT_PASSWORD.fullmatch(login["password"]) is None
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -177,12 +95,6 @@ def is_iban(text: str) -> bool:
     """Whether the check digits of an account number are right (ISO 13616, mod 97 = 1)."""
     compact = text.replace(" ", "").upper()
     return 15 <= len(compact) <= 34 and is_stdnum(compact[4:] + compact[:4], "iso7064.mod_97_10")
-
-
-def is_ssn(text: str) -> bool:
-    """Whether a US social security number could have been issued: no area 000, 666 or 9xx, no group 00, no 0000."""
-    area, group, serial = re.split(r"[- ]", text)
-    return area not in ("000", "666") and area[0] != "9" and group != "00" and serial != "0000"
 
 
 def is_card(text: str) -> bool:
@@ -291,3 +203,66 @@ def written(spelled: str) -> str:
 def is_spelled_email(text: str) -> bool:
     """Whether a spelled address can be a person's."""
     return is_real_email(written(text))
+
+
+# --- what the words around a match say of it --------------------------------------------------------------------------
+
+# "e.g. AB1234567", "the test card 4242 …" in the same sentence.
+_BEGINS_EXAMPLE = pattern("begins_example")
+
+
+def is_sample(text: str, at: int) -> bool:
+    """Whether an abbreviation ("e.g.") or a word for a test ("sandbox") makes an example of what begins at an offset.
+    Only for what is reported: a mask hides such an example, too."""
+    return _BEGINS_EXAMPLE.search(text, max(0, at - 110), at) is not None
+
+
+def no_sample(match: re.Match[str]) -> bool:
+    """Whether the words before an item do not make it an example."""
+    return not is_sample(match.string, match.start())
+
+
+_CONTRACT = pattern("contract")
+
+
+def is_nobodys_contract(match: re.Match[str]) -> bool:
+    """Whether the words before an address of a block chain do not make it a contract's or a transaction's."""
+    return not _CONTRACT.search(match.string, max(0, match.start() - 60), match.start())
+
+
+_VERSION, _NETWORK, _RESOLVER_LABEL = pattern("version_before"), pattern("network_word"), pattern("resolver_label")
+
+
+def is_host_in_context(match: re.Match[str]) -> bool:
+    """Whether the words before an address do not make it a version or the address of a service."""
+    before = match.string[max(0, match.start() - 48) : match.start()]
+    if _VERSION.search(before) or _RESOLVER_LABEL.search(before):
+        return False
+    parts = match[0].split(".")
+    # Four small numbers are a version or a section: one random address in 500 is of that form.
+    small = len(parts) == 4 and sum(int(part) < 32 for part in parts) >= 3
+    return not small or _NETWORK.search(before) is not None
+
+
+_SECRET_NAME = pattern("secret_name_before")
+
+
+def is_named_secret(match: re.Match[str]) -> bool:
+    """Whether a secret's name is close before a value, or at the value's beginning without a blank between."""
+    start, end = match.span()
+    return _SECRET_NAME.search(match.string, max(0, start - 30), min(end, start + 16)) is not None
+
+
+_WHEREABOUTS, _ANNOUNCES_EMAIL = pattern("whereabouts"), pattern("announces_email")
+
+
+def is_whereabouts(match: re.Match[str]) -> bool:
+    """Whether the words before coordinates say that somebody is or lives there."""
+    return _WHEREABOUTS.search(match.string, max(0, match.start() - 60), match.start()) is not None
+
+
+def is_announced_email(match: re.Match[str]) -> bool:
+    """Whether a spelled address has brackets, or more than a word before "at", or a word announces it: "visit us at
+    acme dot com" is not one."""
+    is_plain = re.split(r"[ \t@\[({<_]", match[0])[0].isalpha() and not re.search(r"[\[({<_]", match[0])
+    return not is_plain or _ANNOUNCES_EMAIL.search(match.string, max(0, match.start() - 60), match.start()) is not None

@@ -13,13 +13,13 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ragtrace.settings import PHONE_REGIONS
-from ragtrace.text.privacy import checks, contexts, passwords, phones
+from ragtrace.text.privacy import checks, passwords, phones
 from ragtrace.text.privacy.decoded import DecodedText, decoded, plain_views, rejoined, unwrapped
 from ragtrace.text.privacy.label_search import labelled_values
 from ragtrace.text.privacy.layout import csv_rows, laid_out
 from ragtrace.text.privacy.rule_engine import Group, Rule, SearchText, load
 
-_MODULES = (checks, contexts, passwords, phones)
+_MODULES = (checks, passwords, phones)
 RULES = load({name: value for module in _MODULES for name, value in vars(module).items()} | {"labels": labelled_values})
 """All rules, in order. Where two overlap, the first one is reported, and its placeholder is shown."""
 KINDS = {group: frozenset(r.kind for r in RULES if r.report and r.group == group) for group in ("personal", "secret")}

@@ -7,8 +7,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
-from ragtrace.text.privacy.checks import is_stdnum
-from ragtrace.text.privacy.contexts import belongs_to_label, followed_by_unit, is_date, is_example
+from ragtrace.text.privacy.checks import is_sample, is_stdnum
 from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digits, data, filled, pattern
 
 
@@ -29,7 +28,6 @@ class LabelItem(NamedTuple):
 
     kind: str
     checks: str
-    label: Span
     start: int
     end: int
 
@@ -45,6 +43,7 @@ _STRANGER = pattern("stranger")
 # "the SSN on the W-2 reads …": forms whose names have digits, and which hold the number.
 _TAX_FORM = pattern("tax_form")
 _BACKWARDS = pattern("backwards")
+_CALENDAR = pattern("calendar")
 
 
 class LabelSearch:
@@ -82,7 +81,7 @@ class LabelSearch:
             before = max(0, start - 40, labels[number - 1][1] if number else 0)
             for row in rows:
                 for first, last in _values(text.text, row, (before, start, end, stop)):
-                    items.append(LabelItem(row.kind, row.checks, (start, end), first, last))
+                    items.append(LabelItem(row.kind, row.checks, first, last))
         return items
 
     def has_label(self, text: str) -> bool:
@@ -134,27 +133,20 @@ def _values(text: str, row: LabelRow, places: tuple[int, int, int, int]) -> Iter
     start and end, and where the text after it ends."""
     before, start, end, stop = places
     value = row.value
-    if is_example(text, before, end):
-        return
     if text.startswith(".", end) and end - start <= 5:
         end += 1  # of an abbreviation: "D.O.B. 1-2-1985"
     limit = _BREAK.search(text, end, stop)
     last_start = limit.start() if limit else stop
     at = end
-    while (match := value.search(text, at, stop + 40)) is not None and match.start() < last_start:
+    if (match := value.search(text, at, stop + 40)) is not None and match.start() < last_start:
         gap = text[at : match.start()]
         if (
             _fits(text, match, row.digits)
             and not _STRANGER.search(plain_gap := _TAX_FORM.sub(" ", gap))
             and not count_digits(plain_gap)
-            and not is_example(text, at, match.start())
         ):
             yield match.span()
             yield from _rest_of_list(text, value, match.end(), row.digits)
-        if row.kind == "date_of_birth" or not is_date(text, match.start()):
-            return
-        at = match.end()  # "Her account, opened on 15-03-2023, is 7730021984"
-    if at > end:
         return
     last = deque(value.finditer(text, before, start), maxlen=1)
     match = last[0] if last else None
@@ -164,8 +156,7 @@ def _values(text: str, row: LabelRow, places: tuple[int, int, int, int]) -> Iter
 
 def _fits(text: str, match: re.Match[str], digits: int) -> bool:
     numbers = [c for c in match.group() if c.isdigit()]
-    many = len(numbers) >= digits and (len(set(numbers)) > 1 or len(numbers) < 6)
-    return many and not followed_by_unit(text, match.end())
+    return len(numbers) >= digits and (len(set(numbers)) > 1 or len(numbers) < 6)
 
 
 def _rest_of_list(text: str, value: re.Pattern[str], at: int, digits: int) -> Iterator[Span]:
@@ -196,12 +187,16 @@ def has_label(text: str) -> bool:
     return _search().has_label(text)
 
 
+def _is_reported(text: str, kind: str, at: int) -> bool:
+    """Whether a value is neither an example nor, beside another label than that of a birth, a date."""
+    return not is_sample(text, at) and (kind == "date_of_birth" or _CALENDAR.match(text, at) is None)
+
+
 def labelled_values(rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
-    """The values of the rule's kind. Masks hide also values with wrong check digits, and those that the words around
-    them make a date, an amount or an example: a typo is as private, and a check takes longer."""
-    for kind, checks, label, start, end in text.once(_search().items):
+    """The values of the rule's kind. Masks hide also values with wrong check digits, because a typo is as private,
+    dates and examples."""
+    for kind, checks, start, end in text.once(_search().items):
         if kind == rule.kind and (
-            masks
-            or (is_stdnum(text.text[start:end], checks) and belongs_to_label(text.text, kind, label, (start, end)))
+            masks or (is_stdnum(text.text[start:end], checks) and _is_reported(text.text, kind, start))
         ):
             yield start, end

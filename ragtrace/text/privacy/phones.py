@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from ragtrace.text.privacy.contexts import begins_example, followed_by_unit, is_example, is_labelled_otherwise
 from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digits, filled, pattern
 
 _MAX_LOOKUPS = 400
@@ -20,9 +19,7 @@ _PERSONS = pattern("persons_number")
 _SERVICE = pattern("service_number")
 # Who answers is a firm or an office, not a person.
 _SWITCHBOARD, _OWN_LINE = pattern("switchboard"), pattern("own_line")
-_TRACKING = pattern("tracking")
 _PHONE_WORD = re.compile(filled(r"(?i)\b(?:{{phone_labels}})"))
-_MIXED_CODE = re.compile(r"(?<!\w)(?=[A-Z\d]*[A-Z])(?=[A-Z\d]*\d)[A-Z\d]{2,6}[ -]\Z")
 # "Chrome/126.0.6478.127", "build 22.0.3155.41": groups of one digit are no part of a phone number with dots.
 _VERSION = re.compile(r"\d+(?:\.\d+){2,5}")
 _PRODUCT_SLASH = re.compile(r"[A-Za-z]{3,}/\Z")
@@ -59,12 +56,7 @@ def phones(_rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
         if not (
             _SERVICE.fullmatch(number)
             or _is_version(text.text, start, end)
-            or _is_shipment(text.text, start)
             or _is_switchboard(text.text, start)
-            or followed_by_unit(text.text, end)
-            or is_labelled_otherwise(text.text, start)
-            or is_example(text.text, start - 40, start)
-            or begins_example(text.text, start)
             or len(set(filter(str.isdigit, number))) < 3  # 000-000-0000
         ):
             yield start, end
@@ -78,14 +70,6 @@ def _is_version(text: str, start: int, end: int) -> bool:
     is_product = _PRODUCT_SLASH.search(text, max(0, start - 24), start) is not None
     is_label = _PHONE_WORD.search(text, max(0, start - 24), start) is not None
     return not is_label and (is_product or any(len(group) == 1 for group in number.split(".")[1:]))
-
-
-def _is_shipment(text: str, start: int) -> bool:
-    """Whether a word before a number makes it a parcel's, or the number ends a code ("1Z 999 AA1 01 2345 6784")."""
-    match = _TRACKING.search(text, max(0, start - 80), start)
-    if match is not None and not _PHONE_WORD.search(match["rest"]):
-        return True
-    return _MIXED_CODE.search(text, max(0, start - 8), start) is not None and "1Z" in text[max(0, start - 24) : start]
 
 
 def _is_switchboard(text: str, start: int) -> bool:

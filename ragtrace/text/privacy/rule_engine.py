@@ -112,11 +112,6 @@ class SearchText:
         return spans
 
     @cached_property
-    def dotted_words(self) -> list[Span]:
-        """The long words with two dots."""
-        return [span for span in self.long_words if self.text.count(".", *span) >= 2]
-
-    @cached_property
     def numbers(self) -> list[Span]:
         """The neighbourhoods of many digits that are close together."""
         clusters = (match for match in _DIGIT_CLUSTER.finditer(self.text))
