@@ -153,7 +153,7 @@ class Auditing:
 
 def action_of(scope: Scope) -> str | None:
     """What a request is called in the log; None for one that is not written down."""
-    path = getattr(scope.get("route"), "path", None)
+    path = getattr(scope.get("route"), "path_format", None)
     if path is None:
         return None
     path = str(path).removeprefix("/api")

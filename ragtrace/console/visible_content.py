@@ -26,6 +26,7 @@ from ragtrace.text.redaction import mask_pii
 
 _SEARCH_SECONDS = 2.0
 """Seconds after which a search in masked texts looks at no further page."""
+_TEXTS = ("comment", "corrected", "answers")
 
 
 def may_read_personal_data(request: Request, user: User) -> bool:
@@ -135,6 +136,9 @@ def submit_review(request: Request, user: User, stored: StoredTrace, review: Rev
     if not may_read_personal_data(request, user):
         unmasked = store_of(request).get(stored.id)
         evidence = unmask_evidence(unmasked.trace.answer if unmasked is not None else "", evidence)
+        for _, own in read_reviews(store_of(request), stored, user.id):  # the form has its texts under masks
+            same = {n: getattr(own, n) for n in _TEXTS if getattr(review, n) == getattr(mask_review(own, ""), n)}
+            review = replace(review, **same)
     review = replace(review, evidence=tuple(sorted(set(evidence), key=lambda one: (one.start, one.end))))
     task = review.trace_id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)
     return submit(store_of(request), task, review, user.id)

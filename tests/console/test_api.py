@@ -275,6 +275,7 @@ def test_a_threshold_is_looked_at_fitted_and_put_in_force(judged: Console) -> No
     assert ada.post(f"/api/calibrations/{history[1]['id']}/activate").status_code == 204
     assert calibrations.load(file)["relevance"].number == 1
     assert [entry["active"] for entry in ada.get(f"{path}/calibrations").json()] == [False, True]
+    assert "+c1</span>" in ada.get("/evaluators/relevance").text, "it is measured against what is in force"
 
 
 def test_without_verdicts_or_a_file_nothing_is_put_in_force(shop: Console) -> None:

@@ -59,7 +59,7 @@ def routes(found: Any) -> Iterator[str]:
         if hasattr(route, "original_router"):  # FastAPI's way to include one, of late
             yield from routes(route.original_router.routes)
         elif isinstance(route, APIRoute):
-            yield from (f"{method} {route.path}" for method in route.methods)
+            yield from (f"{method} {route.path_format}" for method in route.methods)
 
 
 def ask(browser: TestClient, route: str, **options: Any) -> Any:

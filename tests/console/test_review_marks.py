@@ -10,6 +10,7 @@ from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
 from ragtrace.console.pages.answer_marks import parse_marks
 from ragtrace.console.review import own_questions
 from ragtrace.console.review.own_questions import Category
+from ragtrace.console.review.verdicts import read_reviews
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
 from tests.console.conftest import SECRETS, TRACE, Console
@@ -88,6 +89,10 @@ def test_a_mark_tells_nothing_of_what_is_under_a_mask(evil: Console) -> None:
     page = rob.get(f"/review?trace={TRACE}").text
     assert f'value="{start}:{end}:contradicted" checked' in page
     assert MAIL not in page
+    again = {**Read(page).form("data-review"), "do": "submit", "q-gap": "ask [email]", "mark": said["mark"]}
+    assert rob.post("/review", data=again).status_code == 303
+    (mine,) = read_reviews(evil.store, evil.store.get(TRACE))  # type: ignore[arg-type]
+    assert mine[1].answers["gap"] == f"ask {MAIL}", "what was under the mask is still there"
     (row,) = [json.loads(line) for line in rob.get("/api/export").text.splitlines()]
     assert row["evidence"][0]["text"] == seen[start:end]
     assert MAIL not in json.dumps(row)

@@ -48,6 +48,7 @@ def test_a_filter_brings_waiting_logs_into_a_queue(store: Store) -> None:
     submit(store, Task(item.id, item.trace, item.trace_id, "", 0.0), review(item.trace_id), ben, NOW)  # uninvited
     assert named_queues.find(store, "shop").waiting == 10
     assert _apps(store, anna, "shop") == ["shop"] * 10
+    assert [queue.count_waiting(store, user, NOW) for user in (anna, ben)] == [0, 0]
     fill_store(store, [0.5] * 5, stored=NOW + 4_000, seed=1)
     fill(store, ALL, NOW + 8_000)
     assert named_queues.find(store, "shop").waiting == 5

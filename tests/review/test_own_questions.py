@@ -14,8 +14,7 @@ from ragtrace.console.chatlogs.schema import reviews
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.review import named_queues, own_questions
-from ragtrace.console.review.agreement import alpha, squares
-from ragtrace.console.review.answer_agreement import measure_answers
+from ragtrace.console.review.agreement import alpha, measure_answers, squares
 from ragtrace.console.review.dataset_export import Options, export
 from ragtrace.console.review.own_questions import Category, OwnQuestion
 from ragtrace.console.review.queue import submit

@@ -59,7 +59,7 @@ class CalibrationOut(BaseModel):
     content: dict[str, Any]
 
 
-@router.get("/evaluators/{name}/consequences")
+@router.get("/evaluators/{name:path}/consequences")
 def get_consequences(
     request: Request, user: Viewer, name: Evaluator, query: Annotated[Candidates, Query()]
 ) -> list[threshold_effects.ThresholdEffect]:
@@ -70,7 +70,7 @@ def get_consequences(
     return threshold_effects.measure_thresholds(judged, query.threshold or None, direction, weighted=query.weighted)
 
 
-@router.get("/evaluators/{name}/calibrations")
+@router.get("/evaluators/{name:path}/calibrations")
 def list_calibrations(request: Request, user: Viewer, name: Evaluator) -> list[CalibrationOut]:
     """The evaluator's calibrations, newest first."""
     statement = (
@@ -80,7 +80,7 @@ def list_calibrations(request: Request, user: Viewer, name: Evaluator) -> list[C
     return [CalibrationOut(**{**row._asdict(), "content": json.loads(row.content)}) for row in rows]
 
 
-@router.post("/evaluators/{name}/calibrations")
+@router.post("/evaluators/{name:path}/calibrations")
 def fit_calibration(request: Request, user: Admin, name: Evaluator, how: Fit) -> Fitted:
     """Fit a threshold and a probability to what people said."""
     store = store_of(request)

@@ -66,7 +66,7 @@ def described(app: FastAPI) -> dict[str, Any]:
 
 async def only_known_parameters(request: Request) -> None:
     """A parameter that is not known is refused: a misspelt filter that is ignored would show everything."""
-    path = getattr(request.scope.get("route"), "path", "")
+    path = getattr(request.scope.get("route"), "path_format", "")
     operation = described(request.app)["paths"].get(path, {}).get(request.method.lower(), {})
     parameters = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
     if unknown := sorted(set(request.query_params) - parameters):

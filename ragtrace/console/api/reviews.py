@@ -13,7 +13,7 @@ from ragtrace.console.problems import Problem
 from ragtrace.console.review import agreement as agreements
 from ragtrace.console.review import named_queues
 from ragtrace.console.review import queue as review_queue
-from ragtrace.console.review.answer_agreement import QuestionAgreement, measure_answers
+from ragtrace.console.review.agreement import QuestionAgreement, measure_answers
 from ragtrace.console.review.verdicts import MOST_MARKS
 from ragtrace.records import Evidence
 
@@ -109,14 +109,15 @@ def next_review(
 def submit_review(request: Request, user: Reviewer, payload: Submission) -> Submitted:
     """Keep a review. A person has one review of a trace; a second one replaces it."""
     audit.note(request, object=payload.trace_id, verdicts=len(payload.verdicts))
-    if not (payload.verdicts or payload.comment or payload.corrected or payload.answers or payload.evidence):
+    comment, corrected = ((text or "").strip() or None for text in (payload.comment, payload.corrected))
+    if not (payload.verdicts or comment or corrected or payload.answers or payload.evidence):
         raise Problem(422, "The review is empty", "Give verdicts, answers, evidence, a comment or a corrected answer.")
     stored = visible_content.get_trace(request, user, payload.trace_id)
     review = Review(
         payload.trace_id,
         tuple(Verdict(name, label) for name, label in payload.verdicts.items()),
-        payload.comment,
-        payload.corrected,
+        comment,
+        corrected,
         seconds=payload.seconds,
         source="api",
         answers=payload.answers,

@@ -50,7 +50,7 @@ class ListQuery(Filters):
 
     after: Annotated[str, Field(max_length=60, pattern=r"^[!-~]*$")] = Field("", description="`after` of the last page")
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    order: Literal["newest", "worst"] = Field("newest", description="`worst`: by the value of `evaluator`")
+    order: Literal["newest", "worst"] = Field("newest", description="`worst`: by `evaluator`'s value, in steps of 0.01")
 
 
 class EvaluatorOut(BaseModel):

@@ -13,8 +13,7 @@ from ragtrace.console.pages.filters import RANGE_NAMES, RANGES
 from ragtrace.console.pages.template_filters import percent, render
 from ragtrace.console.review import agreement as figures
 from ragtrace.console.review import anchors
-from ragtrace.console.review.agreement import Alpha, EvaluatorAgreement
-from ragtrace.console.review.answer_agreement import measure_answers
+from ragtrace.console.review.agreement import Alpha, EvaluatorAgreement, measure_answers
 from ragtrace.statistics import Estimate
 
 router = APIRouter()

@@ -78,7 +78,7 @@ def evaluators(request: Request, user: Viewer) -> Response:
     return render(request, "evaluators.html.j2", rows=rows, rates=pass_rates(store, now - 7 * 86_400, now))
 
 
-@router.get("/evaluators/{name}")
+@router.get("/evaluators/{name:path}")
 def evaluator(request: Request, user: Viewer, name: str, query: Annotated[Asked, Query()]) -> Response:
     """One evaluator, with a candidate threshold: as a number, or by its place among the candidates."""
     return _page(request, user, name, query)
@@ -130,7 +130,7 @@ def _cost(store: Store, name: str) -> float:
     return float(store.scalar(query) or 0.0)
 
 
-@router.post("/evaluators/{name}/calibrations")
+@router.post("/evaluators/{name:path}/calibrations")
 def calibrate(
     request: Request,
     user: Admin,

@@ -52,7 +52,6 @@ def health(request: Request, user: Viewer) -> Response:
     store, now, state = store_of(request), time.time(), get_health(request, user)
     free, low = _room(store)
     checks = _checks(store, now)
-    hours = (sums.c.kind == "request") & (sums.c.step == _HOUR) & (sums.c.start >= now - _DAY)
     reasons = [(REASONS.get(reason, reason), states) for reason, states in state.queue.items()]
     quiet = now - (state.last_stored or 0.0) > _QUIET
     first = select(traces.c.started).limit(1)
@@ -66,7 +65,7 @@ def health(request: Request, user: Viewer) -> Response:
         oldest=store.scalar(first.order_by(traces.c.id)),
         newest=store.scalar(first.order_by(traces.c.id.desc())),
         checks=checks,
-        day=float(store.scalar(select(func.sum(sums.c.count)).where(hours)) or 0.0),
+        day=float(store.scalar(select(func.count()).where(traces.c.stored >= now - _DAY)) or 0.0),
         lag=_lag(store),
         queue=reasons,
         waiting=sum(states["open"] + states["locked"] for _, states in reasons),

@@ -41,25 +41,26 @@ def judge(request: Request, user: Reviewer, form: Annotated[Form, form_of(500)])
             raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
         return _next_page(request, form, {"skipped": ""})
     stored = visible_content.get_trace(request, user, trace_id)
-    _check_log(request, user, stored, form, item)
     review = _review(trace_id, form, {one.name for one in own_questions.load(store) if one.kind == "number"})
+    if item is not None and not queue.belongs_to(store, item, stored.id):
+        raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
+    _check_newer(request, user, stored, review, finite_number(form.get("shown", "")))
     visible_content.submit_review(request, user, stored, review, item)
     return _next_page(request, form, {"saved": trace_id})
 
 
-def _check_log(request: Request, user: User, stored: StoredTrace, form: Form, item: int | None) -> None:
-    """Raises Problem (409) for a verdict that may be meant for another log: its task is another log's, or this person
-    judged the log otherwise after the page was made."""
-    if item is not None and not queue.belongs_to(store_of(request), item, stored.id):
-        raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
-    own, since = visible_content.find_own_review(request, user, stored), finite_number(form.get("shown", ""))
-    if own is None or since is None or own.created is None or own.created <= since:
-        return
-    labels = {name[2:]: value for name, value in form.multi_items() if name.startswith("v-")}
-    if labels != {verdict.evaluator: verdict.label for verdict in own.verdicts}:
+def _check_newer(request: Request, user: User, stored: StoredTrace, review: Review, since: float | None) -> None:
+    """Raises Problem (409) where this person judged the log otherwise after the page was made."""
+    own = visible_content.find_own_review(request, user, stored)
+    if own and since is not None and (own.created or 0.0) > since and _said(review) != _said(own):
         raise Problem(
             409, "The verdict was not kept", "You judged this log since it was shown. Open it again to change that."
         )
+
+
+def _said(review: Review) -> tuple[object, ...]:
+    labels = {verdict.evaluator: verdict.label for verdict in review.verdicts}
+    return labels, review.comment, review.corrected, dict(review.answers), sorted(review.evidence, key=str)
 
 
 def _review(trace_id: str, form: Form, numbers: Container[str]) -> Review:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
@@ -116,7 +116,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
 
 
 @router.get("/conversation")
-def conversation(request: Request, user: Viewer, session: str) -> Response:
+def conversation(request: Request, user: Viewer, session: Annotated[str, Query(min_length=1)]) -> Response:
     """The requests of one session in their order, at most the newest hundred."""
     own = Filter(session_id=session[:200])
     rows = visible_content.find_traces(request, user, own, after=None, order="newest", limit=100).rows

@@ -1,4 +1,4 @@
-"""Measures how far evaluators agree with people, and people with each other. Needs the standard library only."""
+"""Measures how far evaluators agree with people, and people with each other."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sqlalchemy import or_, select
+
+from ragtrace.console.chatlogs.schema import reviews, traces
+from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import ScoredVerdict
+from ragtrace.console.review import own_questions
 from ragtrace.console.review.consensus import ReviewedLog, group_by_log, weighted_rate
+from ragtrace.console.review.own_questions import OwnQuestion
 from ragtrace.console.review.quality_measures import LabelMeasures, measure_labels
+from ragtrace.console.review.verdicts import read_content
 from ragtrace.statistics import Estimate
 from ragtrace.statistics.intervals import percentile_interval
-
-if TYPE_CHECKING:
-    from ragtrace.console.chatlogs.store import Store
 
 _DRAWS = 500
 _LEAST_UNITS = 5
@@ -228,3 +232,58 @@ def alpha(units: Sequence[Sequence[Any]], disagreement: Callable[[Sequence[Any]]
     # None: all values of this draw are the same, which is full agreement.
     interval = percentile_interval([1.0 if draw is None else draw for draw in draws], value)
     return Alpha(value, interval, len(usable))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAgreement:
+    """The answers to one question of one's own. They are of the reviewed logs, without weights."""
+
+    name: str
+    text: str
+    kind: str
+    answers: int
+    counts: Mapping[str, int]
+    """How often each category was chosen; empty for numbers and texts."""
+    mean: float | None
+    """Of the numbers; None for categories and texts."""
+    alpha: Alpha
+    """Krippendorff's alpha, for nominal values (categories) or intervals (numbers)."""
+
+
+def measure_answers(store: Store, since: float | None = None, until: float | None = None) -> list[QuestionAgreement]:
+    """Measures the answers of reviews in [since, until), by question in the order of their creation; questions without
+    an answer are left out. Raises StoreError as the store does."""
+    by_question = _load_answers(store, since, until)
+    questions = own_questions.load(store, closed=True)
+    return [_measure(one, by_question[one.name]) for one in questions if one.name in by_question]
+
+
+def _load_answers(store: Store, since: float | None, until: float | None) -> dict[str, dict[int, list[str | float]]]:
+    """The answers by question and log."""
+    query = select(reviews, traces.c.trace_id).join(traces, traces.c.id == reviews.c.trace).order_by(reviews.c.id)
+    query = query.where(or_(reviews.c.answers.is_not(None), reviews.c.sealed.is_not(None)))
+    if since is not None:
+        query = query.where(reviews.c.created >= since)
+    if until is not None:
+        query = query.where(reviews.c.created < until)
+    by_question: defaultdict[str, dict[int, list[str | float]]] = defaultdict(dict)
+    with store.reading() as connection:
+        for row in connection.execute(query).mappings():
+            for name, answer in read_content(store, row["trace_id"], row).answers.items():
+                by_question[name].setdefault(row["trace"], []).append(answer)
+    return dict(by_question)
+
+
+def _measure(question: OwnQuestion, logs: Mapping[int, list[str | float]]) -> QuestionAgreement:
+    answers = [answer for unit in logs.values() for answer in unit]
+    numbers = [answer for answer in answers if not isinstance(answer, str)]
+    counts: Counter[str] = Counter()
+    agreement = Alpha(None, None, 0)
+    if question.kind == "category":
+        counts.update({category.label: 0 for category in question.categories})
+        counts.update(str(answer) for answer in answers)
+        agreement = alpha(list(logs.values()))
+    elif question.kind == "number":
+        agreement = alpha(list(logs.values()), squares)
+    mean = fmean(numbers) if numbers else None
+    return QuestionAgreement(question.name, question.text, question.kind, len(answers), dict(counts), mean, agreement)

@@ -72,22 +72,20 @@ def _held_item(connection: Connection, user: int, now: float, but: int | None, q
     return connection.execute(query.order_by(items.c.id).limit(1)).first()
 
 
-def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any | None:
+def _is_obtainable(user: int, now: float) -> ColumnElement[bool]:
     other = items.alias("other")
     has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
     locked = (other.c.state == "open") & (other.c.locked_by == user) & (other.c.locked_until >= now)
     holds_other_slot = exists(
         select(other.c.id).where(other.c.trace == items.c.trace, other.c.id != items.c.id, locked)
     )
+    is_free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
+    return and_(items.c.state == "open", is_free, is_for(user), ~has_review, ~holds_other_slot)
+
+
+def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any | None:
     query = (
-        _TASK.where(
-            items.c.state == "open",
-            or_(items.c.locked_until.is_(None), items.c.locked_until < now),
-            is_for(user),
-            ~has_review,
-            ~holds_other_slot,
-            *([queues.c.name == queue] if queue else []),
-        )
+        _TASK.where(_is_obtainable(user, now), *([queues.c.name == queue] if queue else []))
         .order_by(items.c.priority.desc(), items.c.id.desc())
         .limit(1)
         .with_for_update(of=items, skip_locked=True)
@@ -138,12 +136,9 @@ def _update(store: Store, item: int, condition: ColumnElement[bool], values: Map
 
 
 def count_waiting(store: Store, user: int, now: float | None = None) -> int:
-    """Counts the logs that wait and that this reviewer could get by their queue; those that somebody holds are left
-    out."""
+    """Counts the logs that wait and that this reviewer could get; those that somebody holds are left out."""
     now = time.time() if now is None else now
-    free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
-    query = select(func.count()).where(items.c.state == "open", free, is_for(user))
-    return int(store.scalar(query) or 0)
+    return int(store.scalar(select(func.count()).where(_is_obtainable(user, now))) or 0)
 
 
 def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:

@@ -4,17 +4,19 @@ The result of a rule of `policy.CERTAIN` depends on traces, scores and feedback 
 trace was drawn at random or reviewed: otherwise the weights of `ragtrace.console.review.weights` would be wrong.
 """
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select
 
+from ragtrace.calibrations import entry as calibration_entry
 from ragtrace.calibrations import own_version
 from ragtrace.console.chatlogs.engine import among
-from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, evaluators, feedback, items, scores, traces
+from ragtrace.console.chatlogs.schema import NO_VALUE, bucket, calibrations, evaluators, feedback, items, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.policy import BAND, CERTAIN, DAYS, RELATED, Policy
 from ragtrace.evaluation import Direction
@@ -45,7 +47,7 @@ class StoredEvaluator:
 
 
 def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
-    """Loads the evaluators that have scores in the store, by name."""
+    """Loads the evaluators that have scores in the store, by name, with the calibrations in force."""
     checks: dict[str, StoredEvaluator] = {}
     for row in connection.execute(select(evaluators).order_by(evaluators.c.first_seen)):
         before = checks.get(row.name)
@@ -54,6 +56,11 @@ def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
             # Stored without the evaluator itself: from a file of scores, or under a calibration's version.
             threshold, direction = _default_threshold(row.name, row.version, before)
         checks[row.name] = StoredEvaluator(row.name, row.version, threshold, direction)
+    for row in connection.execute(select(calibrations).where(calibrations.c.active)):
+        check = checks.get(row.evaluator)
+        if check is not None and own_version(check.version) == row.version:
+            entry = calibration_entry(row.evaluator, json.loads(row.content))
+            checks[row.evaluator] = replace(check, version=entry.label, threshold=entry.threshold)
     return checks
 
 
