@@ -10,7 +10,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -133,18 +133,25 @@ def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     ...     \"\"\"The answer names at least one retrieved document.\"\"\"
     ...     return any(document.id in trace.answer for document in trace.documents)
 
-    Raises SettingError for a name, an input or a direction that does not exist.
+    Raises SettingError for a name, an input or a direction that does not exist, and for a version or a threshold of a
+    wrong type.
     """
 
     def make(function: Callable[..., Any]) -> Evaluator:
-        name = options.pop("name", None) or function.__name__
-        needs = frozenset(options.pop("needs", ()))
+        name = options.pop("name", None) or getattr(function, "__name__", "")
+        needs = options.pop("needs", ())
+        needs = frozenset([needs] if isinstance(needs, str) else needs)
+        threshold, version = options.get("threshold"), options.get("version", "1")
         if not _NAME.match(name):
             raise SettingError(f"evaluator name {name!r}: use lower-case letters, digits and underscores")
         if unknown := needs.difference(INPUTS):
             raise SettingError(f"evaluator {name!r} needs {sorted(unknown)}; known inputs are {sorted(INPUTS)}")
         if (direction := options.get("direction", "higher")) not in ("higher", "lower"):
             raise SettingError(f"evaluator {name!r} has the direction {direction!r}; give higher or lower")
+        if not isinstance(version, str):
+            raise SettingError(f"evaluator {name!r} has the version {version!r}; give a text")
+        if threshold is not None and not (isinstance(threshold, (int, float)) and not math.isnan(threshold)):
+            raise SettingError(f"evaluator {name!r} has the threshold {threshold!r}; give a number")
         description = inspect.getdoc(function) or ""
         return Evaluator(name=name, fn=function, needs=needs, description=description, **options)
 
@@ -194,9 +201,7 @@ def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
             raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
         return list(verdicts)
     if inspect.iscoroutinefunction(fn):
-        import asyncio  # takes longer than the rest of ragtrace, which pytest's plugin loads in every run
-
-        return asyncio.run(_gather(fn, check.retries, traces))
+        return list(_run_to_end(_gather(fn, check.retries, traces)))
     return [_one(check, fn, trace) for trace in traces]
 
 
@@ -218,13 +223,22 @@ def _let_through(error: BaseException) -> None:
 def _resolve(value: Any) -> Any:
     if not inspect.isawaitable(value):
         return value
-    import asyncio
 
-    return asyncio.run(_awaited(value))
+    async def awaited() -> Any:
+        return await value
+
+    return _run_to_end(awaited())
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine; in a thread of its own where this one runs an event loop, as an async test does."""
+    import asyncio  # takes longer than the rest of ragtrace, which pytest's plugin loads in every run
+    from concurrent.futures import ThreadPoolExecutor
+
+    if asyncio._get_running_loop() is None:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 async def _gather(fn: Callable[..., Any], retries: int, traces: Sequence[Trace]) -> list[Any]:
@@ -238,7 +252,7 @@ async def _gather(fn: Callable[..., Any], retries: int, traces: Sequence[Trace])
                 await asyncio.sleep(_pause(attempt))
         return await fn(trace)
 
-    return list(await asyncio.gather(*(one(trace) for trace in traces), return_exceptions=True))
+    return await asyncio.gather(*(one(trace) for trace in traces), return_exceptions=True)
 
 
 _PASSING = (OSError, TimeoutError)

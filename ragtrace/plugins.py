@@ -53,65 +53,45 @@ DEFAULT_SUITE = (
 
 _BY_MODULE: Mapping[str, str] = {
     # Of evaluators whose local form says how sure it is, and that have a judge's form.
-    "cascade": """
-        answer_correctness_cascade context_contradiction_cascade context_entities_recall_cascade
+    "cascade": """answer_correctness_cascade context_contradiction_cascade context_entities_recall_cascade
         context_precision_cascade context_precision_statements_cascade context_recall_cascade
         context_relevancy_cascade fairness_bias_cascade faithfulness_cascade hallucination_cascade
-        noise_sensitivity_cascade noise_sensitivity_irrelevant_cascade noise_sensitivity_relevant_cascade
-    """,
-    "composite": """
-        answer_similarity context_precision_statements context_relevancy ragas ragas_judge
-        summary_completeness summary_faithfulness_conv summary_faithfulness_zs
-    """,
-    "critics": """
-        contact_information_judge critic_bias critic_harmful critic_hateful critic_insensitive
+        noise_sensitivity_cascade noise_sensitivity_irrelevant_cascade noise_sensitivity_relevant_cascade""",
+    "composite": """answer_similarity context_precision_statements context_relevancy ragas ragas_judge
+        summary_completeness summary_faithfulness_conv summary_faithfulness_zs""",
+    "critics": """contact_information_judge critic_bias critic_harmful critic_hateful critic_insensitive
         critic_malicious critic_manipulative critic_self_harm critic_sexual critic_toxic critic_violent
-        fairness_bias_judge judge language_mismatch_judge sexism stereotypes summary_judge
-    """,
-    "similarity": """
-        answer_relevance_cosine answer_relevance_max context_relevancy_precision context_relevancy_recall
-        groundedness_cosine
-    """,
+        fairness_bias_judge judge language_mismatch_judge sexism stereotypes summary_judge""",
+    "similarity": """answer_relevance_cosine answer_relevance_max context_relevancy_precision
+        context_relevancy_recall groundedness_cosine""",
     "entities": "context_entities_recall",
     "g_eval": "g_eval",
-    "groundedness": """
-        answer_relevance context_contradiction context_recall faithfulness groundedness
-        hallucination hallucination_cross_encoder
-    """,
-    "judge_ratios": """
-        answer_correctness_judge answer_relevancy_questions answer_relevancy_statements
+    "groundedness": """answer_relevance context_contradiction context_recall faithfulness groundedness hallucination
+        hallucination_cross_encoder""",
+    "judge_ratios": """answer_correctness_judge answer_relevancy_questions answer_relevancy_statements
         context_contradiction_judge context_entities_recall_judge context_precision_judge
         context_precision_statements_judge context_recall_judge context_relevancy_judge faithfulness_judge
         hallucination_judge noise_sensitivity_irrelevant_judge noise_sensitivity_judge
-        noise_sensitivity_relevant_judge
-    """,
+        noise_sensitivity_relevant_judge""",
     "language_match": "language_mismatch",
     "lexical": "groundedness_lexical",
-    "likelihood": """
-        gptscore_qa_correctness gptscore_qa_engagement gptscore_qa_fluency gptscore_qa_interest
+    "likelihood": """gptscore_qa_correctness gptscore_qa_engagement gptscore_qa_fluency gptscore_qa_interest
         gptscore_qa_relevance gptscore_qa_semantically_appropriate gptscore_qa_specific
         gptscore_qa_understandability gptscore_summary_coherence gptscore_summary_consistency
         gptscore_summary_factuality gptscore_summary_fluency gptscore_summary_informativeness
         gptscore_summary_ref_coherence gptscore_summary_ref_factuality gptscore_summary_ref_fluency
-        gptscore_summary_ref_informativeness gptscore_summary_ref_relevance
-        gptscore_summary_ref_semantic_coverage gptscore_summary_relevance gptscore_summary_semantic_coverage
-        gptscore_translation_accuracy gptscore_translation_fluency gptscore_translation_mqm perplexity
-    """,
+        gptscore_summary_ref_informativeness gptscore_summary_ref_relevance gptscore_summary_ref_semantic_coverage
+        gptscore_summary_relevance gptscore_summary_semantic_coverage gptscore_translation_accuracy
+        gptscore_translation_fluency gptscore_translation_mqm perplexity""",
     "overlap": "bleu_1 bleu_2 bleu_3 bleu_4 classification rouge_1 rouge_2 rouge_l",
     "privacy": "contact_information pii_leakage sensitive_data_leakage",
-    "references": """
-        answer_correctness context_precision noise_sensitivity noise_sensitivity_irrelevant
-        noise_sensitivity_relevant
-    """,
-    "safety": """
-        fairness_bias refusal toxicity toxicity_identity_attack toxicity_insult toxicity_obscene
-        toxicity_severe toxicity_threat
-    """,
+    "references": """answer_correctness context_precision noise_sensitivity noise_sensitivity_irrelevant
+        noise_sensitivity_relevant""",
+    "safety": """fairness_bias refusal toxicity toxicity_identity_attack toxicity_insult toxicity_obscene
+        toxicity_severe toxicity_threat""",
     "steps": "looping_tool_calls",
-    "text_checks": """
-        looping_compression_ratio looping_repeated_ngrams looping_repeated_substring no_answer
-        looping_unique_sentences tokens_presence
-    """,
+    "text_checks": """looping_compression_ratio looping_repeated_ngrams looping_repeated_substring no_answer
+        looping_unique_sentences tokens_presence""",
 }
 """Evaluators by their module in `ragtrace.evaluate`, separated by white space."""
 BUILT_IN: Mapping[str, str] = {
@@ -138,7 +118,7 @@ def load(name: str, settings: Settings | None = None) -> Evaluator:
 def load_all(items: Iterable[str | Evaluator], settings: Settings | None = None) -> list[Evaluator]:
     """The evaluators of these names; those that are evaluators already stay as they are.
 
-    Raises one SettingError that names every item that cannot be loaded.
+    Raises one SettingError that names every item that cannot be loaded, or every name that is there twice.
     """
     checks, problems = [], []
     for item in items:
@@ -148,6 +128,9 @@ def load_all(items: Iterable[str | Evaluator], settings: Settings | None = None)
             problems.append(str(error))
     if problems:
         raise SettingError("; ".join(dict.fromkeys(problems)))
+    names = [check.name for check in checks]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
     return checks
 
 
@@ -178,7 +161,7 @@ def resolve(target: str, setting: str) -> Any:
     module_name, _, attribute = target.partition(":")
     try:
         value: Any = importlib.import_module(module_name)
-    except (ImportError, ValueError, TypeError) as error:  # also an empty and a relative name
+    except (Exception, SystemExit) as error:  # the module's own code runs
         raise SettingError(f"{setting}: {target!r}: the module {module_name!r} cannot be imported: {error}") from error
     for part in attribute.split("."):
         if not part or not hasattr(value, part):

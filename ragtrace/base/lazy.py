@@ -1,9 +1,11 @@
-"""Values that are made on first use, results that are remembered, and threads that are started on demand."""
+"""Values that are made on first use, results that are remembered, threads that are started on demand, and groups of a
+bounded size."""
 
 import hashlib
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -126,3 +128,19 @@ class LazyThread:
             self._thread = None
             return False
         return True
+
+
+def groups_of(items: Iterable[T], size: Callable[[T], int], room: int, most: float = math.inf) -> Iterator[list[T]]:
+    """The items in their order, in groups: none has more than `most` items, and their sizes add up to at most `room`.
+    An item that is larger than `room` is a group of its own."""
+    group: list[T] = []
+    used = 0
+    for item in items:
+        own = size(item)
+        if group and (used + own > room or len(group) >= most):
+            yield group
+            group, used = [], 0
+        group.append(item)
+        used += own
+    if group:
+        yield group

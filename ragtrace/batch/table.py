@@ -28,6 +28,7 @@ class RunFigures:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.figures = {name: EvaluatorFigures() for name in names}
+        self._own = len(self.figures)
 
     def add(self, scores: Mapping[str, Score]) -> None:
         """Add the scores of one row."""
@@ -52,12 +53,13 @@ class RunFigures:
 
     def without_value(self, required: Sequence[str]) -> list[str]:
         """A sentence for each evaluator that has neither values nor verdicts, although it failed or is required: an
-        evaluator that was chosen for the data may apply to none of its rows."""
+        evaluator that was chosen for the data may apply to none of its rows, and one may give scores of other names."""
+        others = len(self.figures) > self._own
         return [
             f"{name} has no value: {_reasons(figures)}"
             for name, figures in self.figures.items()
             if not (figures.tally.values.count or figures.tally.passes.count)
-            and (figures.tally.errors or name in required)
+            and (figures.tally.errors or (name in required and (figures.tally.verdicts or not others)))
         ]
 
 

@@ -23,11 +23,7 @@ def make_suite(settings: Settings) -> list[Evaluator]:
     if settings.transport:
         return []  # the workers behind the broker evaluate
     pairs = evaluator_shares(settings.evaluators)
-    checks = _with_shares(pairs) if pairs else _default_suite()
-    names = [check.name for check in checks]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise SettingError(f"evaluators names {', '.join(twice)} more than once; name each evaluator once")
-    return checks
+    return _with_shares(pairs) if pairs else _default_suite()
 
 
 def _with_shares(pairs: Sequence[tuple[Any, float]]) -> list[Evaluator]:

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.base.background import Background, Bounds
-from ragtrace.base.groups import groups_of
+from ragtrace.base.lazy import groups_of
 from ragtrace.capture.span_writer import NAME_LENGTH, STATUS_LENGTH
 from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.conversion import attributes_from

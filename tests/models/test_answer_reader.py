@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrace.base.groups import groups_of
+from ragtrace.base.lazy import groups_of
 from ragtrace.errors import ModelError
 from ragtrace.evaluate import models
 from ragtrace.evaluate.models.answer_reader import _WINDOW, AnswerSupport, Question, Reader, _parts, reader

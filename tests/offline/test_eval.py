@@ -8,16 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from ragtrace import settings
+from ragtrace import plugins, settings
 from ragtrace.base.rows import Row, read, row_of
 from ragtrace.batch.columns import notes
 from ragtrace.batch.reporting.files import read_run
+from ragtrace.batch.run import Plan, _checkpoint
 from ragtrace.batch.selection import parse_names, suitable
 from ragtrace.cli import main
 from tests.judge import server as s
@@ -215,6 +217,30 @@ def test_evaluators_that_were_chosen_may_suit_no_row(tmp_path: Path) -> None:
     """An evaluator of `default` that applies to no row of the data is no failure of the run."""
     path = jsonl(tmp_path / "in.jsonl", [{"answer": "24 months."}])
     assert main(["eval", str(path), "--evaluators", "default", "--out", str(tmp_path / "o.jsonl")]) == 0
+
+
+@pytest.mark.parametrize("names", ["syntax:x", "exits:x", "own:refusal,refusal"])
+def test_what_cannot_be_loaded_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    for name, code in (("syntax", "def"), ("exits", "raise SystemExit(3)"), ("own", "def refusal(trace): return 1.0")):
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:1])
+    assert main(["eval", str(path), "--evaluators", names, "--out", str(tmp_path / "o.jsonl")]) == 2
+    assert ("more than once" if "," in names else "cannot be imported") in capsys.readouterr().err
+
+
+def test_scores_of_other_names_are_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluator may give several scores, none of its own name; a new version evaluates all rows again."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "several.py").write_text("from ragtrace.records import Score\ndef two(trace): return [Score('a', 1.0)]")
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:1])
+    assert main(["eval", str(path), "--evaluators", "several:two", "--out", str(tmp_path / "o.jsonl")]) == 0
+    plan, check = Plan(path=path, names=("several:two",)), plugins.load("several:two")
+    for version in ("1", "2"):
+        _checkpoint(plan, [replace(check, version=version)], settings.load(), tmp_path / version).close(remove=False)
+    assert (tmp_path / "1.part").read_text() != (tmp_path / "2.part").read_text()
 
 
 @pytest.mark.process

@@ -111,8 +111,24 @@ def test_numpys_truth_value_is_one(value: bool) -> None:
         evaluator(name="check", direction="lower", threshold=0.5)(lambda _: numpy.bool_(value)), [make_trace()]
     )
     assert (score.value, score.label) == (float(value), "pass" if value else "fail")
-    with pytest.raises(SettingError, match="give higher or lower"):
-        evaluator(name="check", direction="Higher")(len)
+    for option, wrong, text in (
+        ("direction", "Higher", "higher or lower"),
+        ("version", 2, "text"),
+        ("threshold", "x", ""),
+    ):
+        with pytest.raises(SettingError, match=f"{option} .*; give .*{text}"):
+            evaluator(name="check", **{option: wrong})(len)  # type: ignore[call-overload]
+
+
+def test_an_asynchronous_check_inside_of_an_event_loop() -> None:
+    @evaluator
+    async def check(_: Trace) -> float:
+        return 0.5
+
+    async def ask() -> list[list[Score]]:
+        return run(check, [make_trace()])
+
+    assert asyncio.run(ask())[0][0].value == 0.5
 
 
 _ONE = Evidence(0, 1, "supported", 1.0, "d")

@@ -33,9 +33,9 @@ def answer_trace(
     constraints: object = None,
     steps: Sequence[Any] = (),
 ) -> Trace:
-    """The answer as a trace. Raises SettingError for an answer or a query that is no text, and for contexts that are a
-    text or cannot be read."""
-    for name, value in (("answer", answer), ("query", query)):
+    """The answer as a trace. Raises SettingError for an answer, a query or a reference that is no text, and for
+    contexts that are a text or cannot be read."""
+    for name, value in (("answer", answer), ("query", query), ("reference", "" if reference is None else reference)):
         if not isinstance(value, str):
             raise SettingError(f"{_NAME}: {name} is a {type(value).__name__}; give its text")
     if not isinstance(contexts, Sequence) or isinstance(contexts, str):

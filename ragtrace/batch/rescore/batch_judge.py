@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from ragtrace.base.groups import groups_of
+from ragtrace.base.lazy import groups_of
 from ragtrace.batch.rescore.batch_file import BatchFile, SavedReply, SentBatch, WaitingRequest
 from ragtrace.errors import PENDING, EvaluationError, SettingError
 from ragtrace.evaluate.judge.budget import NANO, Reservation

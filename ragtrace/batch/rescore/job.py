@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -65,9 +64,6 @@ def load_suite(names: str, settings: Settings) -> RescoreSuite:
     own = tuple(plugins.load_all(parsed))
     if absent := requirements.missing(own, settings):
         raise SettingError(requirements.explain(absent))
-    counts = Counter(check.name for check in own)
-    if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise SettingError(f"--evaluators names {', '.join(twice)} more than once; name each evaluator once")
     checks = own if not settings.calibration_file else calibrations.File(settings.calibration_file)(own)
     return RescoreSuite(parsed, checks, own, settings)
 

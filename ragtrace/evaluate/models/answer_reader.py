@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ragtrace.base.groups import groups_of
-from ragtrace.base.lazy import Lazy
+from ragtrace.base.lazy import Lazy, groups_of
 from ragtrace.errors import package
 from ragtrace.evaluate.models import model_file
 from ragtrace.evaluate.models.encoder import open_session

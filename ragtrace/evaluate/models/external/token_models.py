@@ -6,7 +6,7 @@ Kovács and Recski 2025. Prompts, cuts and probabilities are those of github.com
 import re
 from collections.abc import Sequence
 
-from ragtrace.base.groups import groups_of
+from ragtrace.base.lazy import groups_of
 from ragtrace.errors import ModelError
 from ragtrace.evaluate.models.external.consistency import Consistency
 from ragtrace.evaluate.models.external.libraries import PretrainedModel
