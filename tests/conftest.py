@@ -128,7 +128,7 @@ def _nothing_goes_wrong_inside(caplog: pytest.LogCaptureFixture) -> Iterator[Non
 
 @pytest.fixture(autouse=True)
 def _both_dialects(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adapters are tested with OpenInference's attributes, too: `test_dialect.py` has the spans without them."""
+    """Adapters are tested with OpenInference's attributes, too: `test_span_writer.py` has the spans without them."""
     if request.path.parent.name in {"langchain", "llama_index", "vendors", "scenarios"}:
         of = ContentPolicy.of
         monkeypatch.setattr(

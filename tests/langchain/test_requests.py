@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -9,8 +10,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 
+from ragtrace import semconv
 from tests.conftest import Recorded
-from tests.langchain.cases import DOCUMENTS, Fixed, join, look_up
+from tests.langchain.cases import ANSWER, CASES, DOCUMENTS, Case, Fixed, join, look_up
+from tests.langchain.matrix import PAGE, rows
 
 PROMPT = ChatPromptTemplate.from_messages([("system", "Answer."), ("human", "{context} {question}")])
 
@@ -70,3 +73,41 @@ def test_a_loop_of_model_and_tool_by_hand_is_one_request(recorded: Recorded, con
     model.invoke(messages, config)
     (trace,) = recorded.traces
     assert (trace.query, trace.answer, len(trace.documents)) == ("How long?", "Long.", 5)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_case(recorded: Recorded, config: Any, case: Case) -> None:
+    """Every way of calling gives one tree per request, with its question, its answer and what its model saw."""
+    case.run(config)
+    assert len(recorded.traces) == case.traces
+    assert len({span.context.trace_id for span in recorded.spans}) == case.traces
+    tree = recorded.tree()
+    conversations = {(span.attributes or {}).get(semconv.CONVERSATION_ID) for span in recorded.spans}
+    assert conversations == {"conversation-1" if case.who else None}
+    if case.documents == []:
+        assert (recorded.named("retrieval")[0].attributes or {})[semconv.DOCUMENTS_COUNT] == 0
+    assert len(tree) == case.traces
+    for trace in recorded.traces:
+        assert (trace.query, bool(trace.error)) == (case.question, case.error)
+        assert bool(trace.facts.cancelled) == case.cancelled
+        if case.documents is not None:
+            seen = [d.content for d in trace.documents]
+            # Branches and vector stores have no fixed order among themselves.
+            assert (sorted(seen) if case.unordered else seen) == list(case.documents)
+        if case.answer == ANSWER:
+            assert trace.answer == ANSWER
+        elif case.answer:
+            assert ANSWER.startswith(trace.answer)
+            assert trace.answer
+    for _, below in tree:
+        assert sorted(name.split()[0] for name, _ in below) == list(case.spans)  # branches run in any order
+        assert sum(len(inner) for name, inner in below if name.startswith("retrieval")) == case.inner
+
+
+def test_the_page_shows_every_case() -> None:
+    shown = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    for row in rows("langchain"):
+        own = [line.split(" | ")[:2] for line in shown if row.title in line[2:].split(" | ")[0].split("; ")]
+        assert {cell for _, cell in own} == {"✔"}, row.title
+    cells = [line.split(" | ")[1] for line in shown if not line.startswith(("| case", "| **"))]
+    assert set(cells) == {"✔"}

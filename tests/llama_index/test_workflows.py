@@ -21,7 +21,7 @@ from tests.conftest import Recorded
 from tests.hostile import Unbound
 from tests.llama_index import cases
 from tests.llama_index.cases import ANSWER, IDS, QUESTION, Caller, Fixed, Speaker, engine, run, say, scored
-from tests.llama_index.test_matrix import WORKFLOWS
+from tests.llama_index.test_overrides import WORKFLOWS
 from tests.scenarios.function_model import calls, model
 
 

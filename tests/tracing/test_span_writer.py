@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -15,7 +16,13 @@ from ragtrace import semconv
 from ragtrace.capture.content import ContentPolicy, quoted
 from ragtrace.capture.recorder import Recorder
 from ragtrace.capture.span_writer import attributes_of, defer_attributes
+from ragtrace.settings import load
 from ragtrace.text.sanitizer import Sanitizer
+from ragtrace_langchain import RagtraceCallbackHandler
+from tests.conftest import Recorded
+from tests.langchain.test_handler import make_chain
+from tests.llama_index.cases import engine
+from tests.llama_index.conftest import traced
 
 PLAIN = {"text": "a", "count": 1, "share": 0.5, "on": True, "names": ("a", "b"), "none": ()}
 
@@ -76,3 +83,44 @@ ORDINARY = "The pump is covered for 24 months. “Really?” Yes, and in Köln i
 def test_a_text_as_a_json_string(text: str, special: list[str]) -> None:
     for whole in (text, "".join(special), ORDINARY * 20 + text + "".join(special), (text + "".join(special)) * 40):
         assert quoted(whole) == json.dumps(whole, ensure_ascii=False)
+
+
+OTHERS = tuple(value for name, value in vars(semconv).items() if name.startswith("OI_") and isinstance(value, str))
+
+
+def ask_langchain(recorded: Recorded) -> None:
+    make_chain().invoke("How long?", {"callbacks": [RagtraceCallbackHandler(recorded.provider, True)]})
+
+
+def ask_llama_index(recorded: Recorded) -> None:
+    with traced(recorded, capture_content=True):
+        engine().query("How long?")
+
+
+@pytest.mark.parametrize("ask", [ask_langchain, ask_llama_index])
+def test_one_dialect_and_each_text_once(ask: Any, recorded: Recorded) -> None:
+    """A chunk stands on its retrieval and in the prompt; no name is OpenInference's."""
+    ask(recorded)
+    places: Counter[str] = Counter()
+    for span in recorded.spans:
+        for key, value in (span.attributes or {}).items():
+            assert not key.startswith(OTHERS), key
+            places[key] += str(value).count("assage 1")
+    assert +places == Counter({semconv.RETRIEVAL_DOCUMENTS: 1, semconv.INPUT_MESSAGES: 1})
+
+
+def test_phoenix_asks_for_openinference() -> None:
+    """Phoenix reads OpenInference's names alone, so its address asks for them."""
+    assert not load({}, {}).openinference
+    assert load({"phoenix_url": "http://localhost:6006"}, {}).openinference
+
+
+@pytest.mark.parametrize(
+    ("wish", "names"), [("", {"workflow"}), ("gen_ai", {"agent"}), ("gen_ai/dup", {"workflow", "agent"})]
+)
+def test_names_by_release(wish: str, names: set[str], recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """v0.1.0 of the conventions calls a workflow's name an agent's."""
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", f"http,{wish}")
+    ask_langchain(recorded)
+    root = next(dict(span.attributes or {}) for span in recorded.spans if span.parent is None)
+    assert {key.split(".")[1] for key, value in root.items() if value == "rag"} == names
