@@ -19,6 +19,7 @@ from ragtrace.capture.model_messages import (
     ToolResultPart,
     media_part,
     modality_of,
+    part_text,
     text_or_none,
 )
 from ragtrace.text.sanitizer import sendable
@@ -76,6 +77,7 @@ def _unknown(block: Block) -> Part | None:
 
 def _text(block: Block) -> Part | None:
     text = block.get("text", block.get("content", block.get("refusal")))
+    text = "\n".join(map(part_text, parts_of(text))) if isinstance(text, (list, tuple)) else text  # `search_result`
     return TextPart(text) if isinstance(text, str) and text else None
 
 

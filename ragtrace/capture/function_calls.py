@@ -90,6 +90,8 @@ def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -
         if model:
             run.attributes[semconv.REQUEST_MODEL] = model
         run.messages = messages_of(subject)
+        system = messages_of(field_of(arguments, "system", "instructions"))
+        run.instructions = "\n".join(message.text for message in system) or None
         run.tools = tool_definitions(arguments.get("tools"))
 
 
@@ -247,13 +249,9 @@ def _read_documents(run: Run, result: Any) -> None:
 def _read_tool_result(run: Run, result: Any) -> None:
     run.answer = None if result is None else sendable(result)
     items = result if isinstance(result, (list, tuple)) else [result]
-    if items and all(map(_is_document, items)):
+    if items and all(isinstance(i, Document) or _has(i, "page_content") or _has(i, "node", "score") for i in items):
         run.documents = documents_of(items)
         run.request.passed.append((len(run.request.model_calls), run.documents))
-
-
-def _is_document(item: Any) -> bool:
-    return isinstance(item, Document) or _has(item, "page_content") or _has(item, "node", "score")
 
 
 def _has(item: Any, *names: str) -> bool:

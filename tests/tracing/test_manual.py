@@ -237,13 +237,13 @@ def test_components_below_a_request(by_hand: Recorded) -> None:
         return {"found": 3}
 
     @ragtrace.generation(model="gpt-4o")
-    def ask(messages: list[dict[str, str]]) -> Any:
+    def ask(messages: list[Any], system: object = ()) -> Any:
         return answer
 
     answer = json.loads(json.dumps(table(__file__, "reply")), object_hook=lambda fields: SimpleNamespace(**fields))
     with ragtrace.request("How long?") as request:
         assert Store().search("warranty", limit=1) == ["24 months."]
-        assert ask([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How long?"}]) is answer
+        assert ask([{"role": "system", "content": "Be brief."}, "How long?"], [{"text": "It is covered."}]) is answer
         request.answered("For 24 months.")
     below = [("retrieval search", [("execute_tool look_up", [])]), ("chat gpt-4o", [])]
     assert by_hand.tree() == [("invoke_workflow request", below)]
@@ -256,6 +256,7 @@ def test_components_below_a_request(by_hand: Recorded) -> None:
     attributes: Any = by_hand.named("chat")[0].attributes
     assert attributes[semconv.RESPONSE_MODEL] == "gpt-4o-2024"
     assert "Be brief." in attributes[semconv.INPUT_MESSAGES]
+    assert "covered" in attributes[semconv.SYSTEM_INSTRUCTIONS]
     assert "For 24 months." in attributes[semconv.OUTPUT_MESSAGES]
 
 
