@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import inspect
 import math
@@ -133,8 +134,8 @@ def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     ...     \"\"\"The answer names at least one retrieved document.\"\"\"
     ...     return any(document.id in trace.answer for document in trace.documents)
 
-    Raises SettingError for a name, an input or a direction that does not exist, and for a version or a threshold of a
-    wrong type.
+    Raises SettingError for a name, an input or a direction that does not exist, a version that
+    is no text, and a threshold that is no number.
     """
 
     def make(function: Callable[..., Any]) -> Evaluator:
@@ -231,14 +232,14 @@ def _resolve(value: Any) -> Any:
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine; in a thread of its own where this one runs an event loop, as an async test does."""
+    """The result of a coroutine. It gets a thread of its own if an event loop runs in the current one (async tests)."""
     import asyncio  # takes longer than the rest of ragtrace, which pytest's plugin loads in every run
     from concurrent.futures import ThreadPoolExecutor
 
     if asyncio._get_running_loop() is None:
         return asyncio.run(coroutine)
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+        return thread.submit(contextvars.copy_context().run, asyncio.run, coroutine).result()
 
 
 async def _gather(fn: Callable[..., Any], retries: int, traces: Sequence[Trace]) -> list[Any]:

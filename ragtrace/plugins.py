@@ -118,7 +118,7 @@ def load(name: str, settings: Settings | None = None) -> Evaluator:
 def load_all(items: Iterable[str | Evaluator], settings: Settings | None = None) -> list[Evaluator]:
     """The evaluators of these names; those that are evaluators already stay as they are.
 
-    Raises one SettingError that names every item that cannot be loaded, or every name that is there twice.
+    Raises one SettingError that names every item that cannot be loaded, or every name that occurs twice.
     """
     checks, problems = [], []
     for item in items:
@@ -141,9 +141,10 @@ def _load(name: str) -> Evaluator:
     points = {p.name: p for p in importlib.metadata.entry_points(group=GROUP)}
     if name in points:
         try:
-            return _as_evaluator(points[name].load(), name)
-        except ImportError as error:
+            value = points[name].load()
+        except (Exception, SystemExit) as error:  # as in `resolve`
             raise SettingError(f"the evaluator {name!r} ({points[name].value}) cannot be imported: {error}") from error
+        return _as_evaluator(value, name)
     matches = similar_names(name, [*BUILT_IN, *points])
     listing = "`ragtrace evaluators` lists them; or give module:attribute"
     raise SettingError(

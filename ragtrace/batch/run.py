@@ -114,7 +114,9 @@ def evaluate(
     with ExitStack() as stack:
         if any(check.asks_judge for check in checks):
             settings = prepare_judge(settings, target, parallel, stack)
-        checkpoint = None if target is None else _checkpoint(plan, checks, settings, target)
+        checkpoint = (
+            None if target is None else _checkpoint(plan, dict(zip(names, checks, strict=True)), settings, target)
+        )
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
         writer = _Writer(stream, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
@@ -193,8 +195,8 @@ def open_output(target: Path) -> Iterator[IO[str]]:
         yield stream
 
 
-def _checkpoint(plan: Plan, checks: Sequence[Evaluator], settings: Settings, target: Path) -> Checkpoint:
-    versions = [(check.name, check.version, check.threshold) for check in checks]
+def _checkpoint(plan: Plan, checks: Mapping[str, Evaluator], settings: Settings, target: Path) -> Checkpoint:
+    versions = [(name, check.version, check.threshold) for name, check in checks.items()]
     parts = (versions, sorted(plan.columns.items()), plan.perturb, for_evaluators(settings), __version__)
     run = run_id(plan.path, parts)
     return Checkpoint(target.with_name(target.name + ".part"), run, fresh=plan.fresh)

@@ -28,7 +28,7 @@ class RunFigures:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.figures = {name: EvaluatorFigures() for name in names}
-        self._own = len(self.figures)
+        self._own = frozenset(self.figures)
 
     def add(self, scores: Mapping[str, Score]) -> None:
         """Add the scores of one row."""
@@ -52,9 +52,8 @@ class RunFigures:
         return table(rows, range(1, len(rows[0])), columns)
 
     def without_value(self, required: Sequence[str]) -> list[str]:
-        """A sentence for each evaluator that has neither values nor verdicts, although it failed or is required: an
-        evaluator that was chosen for the data may apply to none of its rows, and one may give scores of other names."""
-        others = len(self.figures) > self._own
+        """A sentence for each evaluator without a value that failed, or is required and gave no other score."""
+        others = any(each.tally.values.count for name, each in self.figures.items() if name not in self._own)
         return [
             f"{name} has no value: {_reasons(figures)}"
             for name, figures in self.figures.items()

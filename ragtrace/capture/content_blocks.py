@@ -77,7 +77,7 @@ def _unknown(block: Block) -> Part | None:
 
 def _text(block: Block) -> Part | None:
     text = block.get("text", block.get("content", block.get("refusal")))
-    text = "\n".join(map(part_text, parts_of(text))) if isinstance(text, (list, tuple)) else text  # `search_result`
+    text = "\n".join(map(part_text, parts_of(text))) if isinstance(text, (list, tuple)) else text  # a search result's
     return TextPart(text) if isinstance(text, str) and text else None
 
 

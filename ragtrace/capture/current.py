@@ -1,4 +1,5 @@
-"""Makes a run's span OpenTelemetry's current one while the run's own code works, and finds the run around a call.
+"""Makes a run's span OpenTelemetry's current one while the run's own code works, finds the run around a call, and
+reads who asks from the context.
 
 A span of an HTTP client then hangs below it, and `traceparent` goes out. The place where a span is attached must also
 detach it: in the same thread or task, and before the application's next statement. A token of another context is
@@ -122,8 +123,8 @@ class Provenance(NamedTuple):
 
 
 def with_context(origin: Provenance) -> Provenance:
-    """The origin, completed by what OpenInference's `using_session` and its kin left in OpenTelemetry's context. The
-    framework's values come first."""
+    """The origin, completed by what OpenInference's `using_session`, `using_user`, `using_metadata`, `using_tags` and
+    `using_attributes` leave in OpenTelemetry's context. The framework's values take precedence."""
     context = current_context()
     if not context or _has_no_origin(context):
         return origin

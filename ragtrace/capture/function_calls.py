@@ -27,6 +27,7 @@ from ragtrace.records import Document
 from ragtrace.text.sanitizer import identity_of, sendable
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
+_BESIDE = frozenset({"model", "system", "instructions", "tools"})
 _MANAGERS = ("StreamManager", "ContextManager")
 """How the classes of clients end whose streams begin where they are entered."""
 _MAX_ITEMS = 10_000
@@ -79,7 +80,7 @@ def begin_stream(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Ma
 def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
     subject = next((arguments[name] for name in _QUERY_NAMES if name in arguments), None)
     if subject is None:
-        subject = next(iter(arguments.values()), None)
+        subject = next((value for name, value in arguments.items() if name not in _BESIDE), None)
     if run.operation == semconv.OP_RETRIEVAL:
         run.query = None if subject is None else sendable(subject)
         run.attributes[semconv.DATA_SOURCE_ID] = run.name
@@ -317,8 +318,9 @@ def generation(function: _F, /) -> _F: ...
 def generation(*, name: str | None = None, model: str | None = None) -> Callable[[_F], _F]: ...
 def generation(function: Any = None, /, *, name: str | None = None, model: str | None = None) -> Any:
     """Make a function that asks a model a model span: its messages are the parameter `messages` or `prompt` or the
-    first one, its answer is the text, the client's reply or the stream that it returns, or what it yields. Tokens,
-    model and finish reason are read from a client's reply. `model` names the model, as does a parameter `model`."""
+    first one, its system prompt is `system` or `instructions`, its answer is the text, the client's reply or the stream
+    that it returns, or what it yields. Tokens, model and finish reason are read from a client's reply. `model` names
+    the model, as does a parameter `model`."""
     return _decorate(function, semconv.OP_CHAT, name, model)
 
 

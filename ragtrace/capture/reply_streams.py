@@ -1,4 +1,4 @@
-"""Streams of replies: their pieces are read on their way to the consumer, and requests whose stream is left end."""
+"""Streams of replies: their pieces are read on their way to the consumer. Those that nobody reads are ended."""
 
 from __future__ import annotations
 

@@ -108,15 +108,18 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
     request, prompt = root.request, _prompt(root)
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
     asking, nesting = _tools_above(request.model_calls), _tools_above(request.tool_calls)
-    all_chunks = [d.content for run in (*request.retrieved, *request.tool_calls) for d in run.documents or ()]
+    retrieved_texts = (d.content for run in (*request.retrieved, *request.tool_calls) for d in run.documents or ())
+    all_chunks = list(dict.fromkeys([*chunks, *retrieved_texts]))
     results, read = _results_in_messages(_answering(root))
     texts, writers = set(), set()
-    counts = {run.name: sum(call.name == run.name for call, _ in results) for run in request.tool_calls}
+    names = {call.name for call, _ in results}
     for run in request.tool_calls:
         text, searches = (run.answer or "").strip(), id(run) in retrieving  # its argument is the question
-        message_text, above = read.get(str(run.attributes.get(semconv.TOOL_CALL_ID))), _tools_above([run])
-        if (message_text is None and counts[run.name]) or (above and not above & asking):
-            is_replaced = text not in prompt  # the model read it in another form, or what a tool around it made of it
+        message_text = read.get(str(run.attributes.get(semconv.TOOL_CALL_ID)))
+        outer = next((above for above in run.above() if above.operation == semconv.OP_TOOL), None)
+        if (message_text is None and run.name in names) or (outer is not None and id(outer) not in asking):
+            # The model read it in another form, or what the tool around it made of it.
+            is_replaced = not text or text not in prompt
         else:
             is_replaced = message_text is not None and message_text not in text
         if is_replaced and not searches:
@@ -124,9 +127,9 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
         texts.add(text)
         if (searches or id(run) in nesting) and _is_written(text, run, request.model_calls):
             writers.add(run.name)
-            text = ""
-        elif searches:
-            text = _rest(text, [*chunks, *all_chunks], has_documents=bool(run.documents))
+            continue
+        if searches:
+            text = _rest(text, all_chunks, has_documents=bool(run.documents))
         if run.failure is None and (text or not (searches or run.answer is None)):
             yield run.name, None if searches else run.query, text
     for call, text in results:

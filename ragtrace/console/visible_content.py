@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fastapi import Request
 
@@ -21,12 +22,10 @@ from ragtrace.console.problems import Problem
 from ragtrace.console.review import dataset_export
 from ragtrace.console.review.verdicts import check_evidence, read_reviews, submit
 from ragtrace.console.topics.topic_figures import ALL_TOPICS, KnowledgeGap, TopicChoice, knowledge_gaps
-from ragtrace.records import Evidence
 from ragtrace.text.redaction import mask_pii
 
 _SEARCH_SECONDS = 2.0
 """Seconds after which a search in masked texts looks at no further page."""
-_TEXTS = ("comment", "corrected", "answers")
 
 
 def may_read_personal_data(request: Request, user: User) -> bool:
@@ -127,21 +126,41 @@ def find_own_review(request: Request, user: User, stored: StoredTrace) -> Review
     return mask_review(own, unmasked.trace.answer if unmasked is not None else "")
 
 
-def submit_review(request: Request, user: User, stored: StoredTrace, review: Review, item: int | None) -> int:
+def submit_review(
+    request: Request, user: User, stored: StoredTrace, review: Review, item: int | None, *, since: float | None = None
+) -> int:
     """Store a review, of an item of the queue where there is one. Its marks are of the answer as this user sees it, and
-    are stored as marks of the answer as it is, in order. Raises DataError for one that is not a part of the answer, and
-    as `submit` does."""
-    evidence: Sequence[Evidence] = review.evidence
-    check_evidence(evidence, len(stored.trace.answer))
+    are stored as marks of the answer as it is, in order. `since` is when the form was made, in Unix seconds. Raises
+    Problem (409) if this user reviewed the log otherwise after that, and as `check_evidence` and `submit` do."""
+    check_evidence(evidence := review.evidence, len(stored.trace.answer))
+    own = next((each for _, each in reversed(read_reviews(store_of(request), stored, user.id))), None)
     if not may_read_personal_data(request, user):
         unmasked = store_of(request).get(stored.id)
         evidence = unmask_evidence(unmasked.trace.answer if unmasked is not None else "", evidence)
-        for _, own in read_reviews(store_of(request), stored, user.id):  # the form has its texts under masks
-            same = {n: getattr(own, n) for n in _TEXTS if getattr(review, n) == getattr(mask_review(own, ""), n)}
-            review = replace(review, **same)
+        review = review if own is None else _with_originals(review, own)
     review = replace(review, evidence=tuple(sorted(set(evidence), key=lambda one: (one.start, one.end))))
+    if own and since is not None and (own.created or 0.0) > since and _content_of(review) != _content_of(own):
+        raise Problem(409, "The verdict was not kept", "You judged this log since it was shown. Open it again.")
     task = review.trace_id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)
     return submit(store_of(request), task, review, user.id)
+
+
+def _with_originals(review: Review, own: Review) -> Review:
+    """The form showed this user masked texts of their earlier review. A text that is unchanged keeps its original."""
+    masked = mask_review(own, "")
+
+    def kept(new: Any, mask: object, text: Any) -> Any:
+        return text if isinstance(mask, str) and str(new).split() == mask.split() else new  # line ends may differ
+
+    answers = {n: kept(v, masked.answers.get(n), own.answers.get(n)) for n, v in review.answers.items()}
+    texts = {n: kept(getattr(review, n), getattr(masked, n), getattr(own, n)) for n in ("comment", "corrected")}
+    return replace(review, **texts, answers=answers)
+
+
+def _content_of(review: Review) -> tuple[object, ...]:
+    """What two reviews must have in common to be the same."""
+    texts = [" ".join((text or "").split()) for text in (review.comment, review.corrected)]
+    return set(review.verdicts), texts, dict(review.answers), set(review.evidence)
 
 
 def export_reviewed(

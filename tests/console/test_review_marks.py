@@ -7,7 +7,7 @@ import pytest
 
 from ragtrace.console.chatlogs.store_types import Review
 from ragtrace.console.masks import mask_review, mask_trace, unmask_evidence
-from ragtrace.console.pages.answer_marks import parse_marks
+from ragtrace.console.pages.evidence import parse_marks
 from ragtrace.console.review import own_questions
 from ragtrace.console.review.own_questions import Category
 from ragtrace.console.review.verdicts import read_reviews

@@ -172,13 +172,13 @@ def test_an_application_without_ragtrace_gets_scores(tmp_path: Path) -> None:
         assert (stored.trace.answer, stored.trace.facts.app) == (span["output.value"], "bike-rental")
 
 
-WORKER = ("celery", "-A", "tasks", "worker", "--concurrency", "2")
+CELERY = ("celery", "-A", "tasks", "worker", "--concurrency", "2")
 
 
 @pytest.mark.parametrize("broker", ["folder", "redis"])
 def test_a_batch_is_answered_and_scored(broker: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     address = request.getfixturevalue("redis_server").url if broker == "redis" else ""
-    with started("celery_batch", tmp_path, WORKER, BROKER=address) as (folder, received, worker):
+    with started("celery_batch", tmp_path, CELERY, BROKER=address) as (folder, received, worker):
         output = run_script(folder, "ask.py", BROKER=address)
         worker.stop()
     answers = re.findall(r"^(\S.*)\n    (.+)  \(trace (\w{32})\)$", output, re.MULTILINE)

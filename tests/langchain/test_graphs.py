@@ -458,26 +458,32 @@ OTHER = "The valve is covered for 12 months by its maker."
 FOUND = Fixed(documents=[Document(CHUNK, id="d0"), Document(OTHER, id="d1")])
 
 
+def says(answer: str, prompt: str) -> str:
+    return str(FakeListChatModel(responses=[answer]).invoke(prompt).text)
+
+
 def test_what_a_step_threw_out_does_not_come_back_in_the_result_of_the_search(recorded: Recorded, config: Any) -> None:
     search = create_retriever_tool(FOUND, "search", "Finds.")
 
     def ask(question: str) -> str:
         search.invoke({"query": question})
         (good,) = RunnableLambda(lambda _: FOUND.documents[:1]).invoke(question)
-        return str(FakeListChatModel(responses=["24 months."]).invoke(f"{good.page_content} {question}").text)
+        return says("24 months.", f"{good.page_content} {question}")
 
     RunnableLambda(ask).invoke("How long?", config)
     assert [d.id for d in recorded.traces[0].documents] == ["d0"]
 
 
 def test_the_result_of_a_tool_inside_a_tool_is_no_evidence(recorded: Recorded, config: Any) -> None:
-    """The model read what the outer one made of it."""
+    """The model read what the outer one made of it. Where a model inside it wrote that, the inner result counts."""
     inner = tool("inner", description="Finds.")(lambda what: f"{what}: {CHUNK}")
     outer = tool("outer", description="Counts.")(
         lambda what: f"{len(inner.invoke({'what': what}))} characters of text."
     )
-    agent(outer).invoke({"messages": [("user", "Is it covered?")]}, config)
-    assert [d.id for d in recorded.traces[0].documents] == ["outer #1"]
+    expert = tool("expert", description="Asks.")(lambda what: says("It is so.", inner.invoke({"what": what})))
+    for each in (outer, expert):
+        agent(each).invoke({"messages": [("user", "Is it covered?")]}, config)
+    assert [[d.id for d in trace.documents] for trace in recorded.traces] == [["outer #1"], ["inner #1"]]
 
 
 @pytest.mark.parametrize("result", ["[]", "{}", "null", "None", CHUNK])

@@ -18,7 +18,7 @@ from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Task
 from ragtrace.console.pages import trace_view as cases
-from ragtrace.console.pages.answer_marks import answer_marks
+from ragtrace.console.pages.evidence import answer_marks
 from ragtrace.console.pages.questions import CHOICES, REASONS, SKIP_REASONS, asked_evaluators, asks
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.pages.traces import load_limits
@@ -177,6 +177,7 @@ def done(request: Request, user: Reviewer) -> Response:
             row.id: row.query for row in visible_content.find_summaries(request, user, [r.trace for r in rows[:100]])
         },
         seconds=sum(row.seconds or 0.0 for row in rows),
+        timed=sum(bool(row.seconds) for row in rows),
         labels=[(name, sign, text, labels[name]) for name, sign, text in CHOICES if name in labels],
         progress=_progress(request, user, now),
     )

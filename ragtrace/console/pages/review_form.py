@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from ragtrace.console import audit, visible_content
-from ragtrace.console.access import Reviewer, User, store_of
+from ragtrace.console.access import Reviewer, store_of
 from ragtrace.console.api.inputs import Form, form_of
-from ragtrace.console.chatlogs.store_types import Review, StoredTrace, Verdict, is_trace_id
-from ragtrace.console.pages.answer_marks import parse_marks
+from ragtrace.console.chatlogs.store_types import Review, Verdict, is_trace_id
+from ragtrace.console.pages.evidence import parse_marks
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.problems import Problem
 from ragtrace.console.review import own_questions, queue
@@ -44,23 +44,8 @@ def judge(request: Request, user: Reviewer, form: Annotated[Form, form_of(500)])
     review = _review(trace_id, form, {one.name for one in own_questions.load(store) if one.kind == "number"})
     if item is not None and not queue.belongs_to(store, item, stored.id):
         raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
-    _check_newer(request, user, stored, review, finite_number(form.get("shown", "")))
-    visible_content.submit_review(request, user, stored, review, item)
+    visible_content.submit_review(request, user, stored, review, item, since=finite_number(form.get("shown", "")))
     return _next_page(request, form, {"saved": trace_id})
-
-
-def _check_newer(request: Request, user: User, stored: StoredTrace, review: Review, since: float | None) -> None:
-    """Raises Problem (409) where this person judged the log otherwise after the page was made."""
-    own = visible_content.find_own_review(request, user, stored)
-    if own and since is not None and (own.created or 0.0) > since and _said(review) != _said(own):
-        raise Problem(
-            409, "The verdict was not kept", "You judged this log since it was shown. Open it again to change that."
-        )
-
-
-def _said(review: Review) -> tuple[object, ...]:
-    labels = {verdict.evaluator: verdict.label for verdict in review.verdicts}
-    return labels, review.comment, review.corrected, dict(review.answers), sorted(review.evidence, key=str)
 
 
 def _review(trace_id: str, form: Form, numbers: Container[str]) -> Review:

@@ -18,8 +18,8 @@ from ragtrace.console.chatlogs.filters import NO_TOPIC
 from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter, Page, StoredTrace, TraceSummary
-from ragtrace.console.pages import answer_marks
 from ragtrace.console.pages import trace_view as cases
+from ragtrace.console.pages.evidence import NAMES as MARK_NAMES
 from ragtrace.console.pages.filters import RANGE_NAMES, chosen
 from ragtrace.console.pages.template_filters import render
 from ragtrace.console.problems import Problem
@@ -108,7 +108,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
         question=cases.plain_text(stored.trace.query),
         reference=cases.plain_text(stored.trace.reference or ""),
         reviews=visible_content.find_reviews(request, user, stored),
-        mark_names=answer_marks.NAMES,
+        mark_names=MARK_NAMES,
         backend=cases.trace_link(settings_of(request).trace_url, f"{stored.trace.trace_id:032x}"),
         may_review=user.may("reviewer"),
         queues=_open_queues(store_of(request), user),

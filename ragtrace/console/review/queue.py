@@ -72,7 +72,8 @@ def _held_item(connection: Connection, user: int, now: float, but: int | None, q
     return connection.execute(query.order_by(items.c.id).limit(1)).first()
 
 
-def _is_obtainable(user: int, now: float) -> ColumnElement[bool]:
+def _can_get(user: int, now: float) -> ColumnElement[bool]:
+    """The condition that this reviewer may get an item."""
     other = items.alias("other")
     has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
     locked = (other.c.state == "open") & (other.c.locked_by == user) & (other.c.locked_until >= now)
@@ -85,7 +86,7 @@ def _is_obtainable(user: int, now: float) -> ColumnElement[bool]:
 
 def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any | None:
     query = (
-        _TASK.where(_is_obtainable(user, now), *([queues.c.name == queue] if queue else []))
+        _TASK.where(_can_get(user, now), *([queues.c.name == queue] if queue else []))
         .order_by(items.c.priority.desc(), items.c.id.desc())
         .limit(1)
         .with_for_update(of=items, skip_locked=True)
@@ -137,8 +138,8 @@ def _update(store: Store, item: int, condition: ColumnElement[bool], values: Map
 
 def count_waiting(store: Store, user: int, now: float | None = None) -> int:
     """Counts the logs that wait and that this reviewer could get; those that somebody holds are left out."""
-    now = time.time() if now is None else now
-    return int(store.scalar(select(func.count()).where(_is_obtainable(user, now))) or 0)
+    waiting = _can_get(user, time.time() if now is None else now)
+    return int(store.scalar(select(func.count(func.distinct(items.c.trace))).where(waiting)) or 0)
 
 
 def count_items(store: Store, now: float | None = None) -> dict[str, dict[str, int]]:

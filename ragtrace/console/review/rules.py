@@ -8,6 +8,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,9 +59,10 @@ def load_evaluators(connection: Connection) -> dict[str, StoredEvaluator]:
         checks[row.name] = StoredEvaluator(row.name, row.version, threshold, direction)
     for row in connection.execute(select(calibrations).where(calibrations.c.active)):
         check = checks.get(row.evaluator)
-        if check is not None and own_version(check.version) == row.version:
+        with suppress(ValueError):  # of a later release
             entry = calibration_entry(row.evaluator, json.loads(row.content))
-            checks[row.evaluator] = replace(check, version=entry.label, threshold=entry.threshold)
+            if check and (own_version(check.version), check.direction) == (entry.version, entry.direction):
+                checks[row.evaluator] = replace(check, version=entry.label, threshold=entry.threshold)
     return checks
 
 

@@ -1,5 +1,5 @@
-"""Checks of texts that have the form of personal data or of a secret: check digits, ranges, entropy, no examples, and
-what the words around them say: a test's, a version, a contract's, somebody's place."""
+"""Checks of texts that have the form of personal data or of a secret: check digits, ranges, entropy, no examples.
+The words around a match may say that it is an example, a version, or the address of a contract."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ _EXAMPLE = pattern("example_value")
 
 
 def is_no_example(text: str) -> bool:
-    """Whether a value has no word of an example in it, and no series such as "12345"."""
+    """Whether a value has no word of an example in it."""
     return _EXAMPLE.search(text) is None
 
 
@@ -42,6 +42,11 @@ def is_mixed(text: str, bits: float = 3.3) -> bool:
 
 _URL_LOGIN = re.compile(r"://[^:/@]*:(?P<password>.*)@")
 _DEFAULT_PASSWORD = pattern("default_password")
+
+
+def has_otp_key(text: str) -> bool:
+    """Whether an address of an authenticator has a key, and no placeholder."""
+    return re.search(r"secret=[A-Za-z2-7]{16}", text) is not None
 
 
 def is_basic_login(text: str) -> bool:
@@ -212,8 +217,8 @@ _BEGINS_EXAMPLE = pattern("begins_example")
 
 
 def is_sample(text: str, at: int) -> bool:
-    """Whether an abbreviation ("e.g.") or a word for a test ("sandbox") makes an example of what begins at an offset.
-    Only for what is reported: a mask hides such an example, too."""
+    """Whether the words before an offset ("e.g.", "sandbox") say that the text there is an example. Only for what is
+    reported: a mask hides such an example, too."""
     return _BEGINS_EXAMPLE.search(text, max(0, at - 110), at) is not None
 
 
@@ -222,7 +227,17 @@ def no_sample(match: re.Match[str]) -> bool:
     return not is_sample(match.string, match.start())
 
 
-_CONTRACT = pattern("contract")
+_CONTRACT, _OTHER_LABEL = pattern("contract"), pattern("other_label")
+
+
+def is_labelled_otherwise(text: str, at: int) -> bool:
+    """Whether the words before a number say that it is an order's, a part's, a page's or a book's."""
+    return _OTHER_LABEL.search(text, max(0, at - 40), at) is not None
+
+
+def is_free_number(match: re.Match[str]) -> bool:
+    """Whether the words before a number leave open what it is."""
+    return no_sample(match) and not is_labelled_otherwise(match.string, match.start())
 
 
 def is_nobodys_contract(match: re.Match[str]) -> bool:

@@ -138,7 +138,7 @@ def _values(text: str, row: LabelRow, places: tuple[int, int, int, int]) -> Iter
     limit = _BREAK.search(text, end, stop)
     last_start = limit.start() if limit else stop
     at = end
-    if (match := value.search(text, at, stop + 40)) is not None and match.start() < last_start:
+    while (match := value.search(text, at, stop + 40)) is not None and match.start() < last_start:
         gap = text[at : match.start()]
         if (
             _fits(text, match, row.digits)
@@ -147,6 +147,10 @@ def _values(text: str, row: LabelRow, places: tuple[int, int, int, int]) -> Iter
         ):
             yield match.span()
             yield from _rest_of_list(text, value, match.end(), row.digits)
+        if row.kind == "date_of_birth" or _CALENDAR.match(text, match.start()) is None:
+            return
+        at = match.end()  # "Her account, opened on 15-03-2023, is 7730021984"
+    if at > end:
         return
     last = deque(value.finditer(text, before, start), maxlen=1)
     match = last[0] if last else None
@@ -188,13 +192,13 @@ def has_label(text: str) -> bool:
 
 
 def _is_reported(text: str, kind: str, at: int) -> bool:
-    """Whether a value is neither an example nor, beside another label than that of a birth, a date."""
+    """Whether a value is no example, and no date. After a label of a birth, a date counts."""
     return not is_sample(text, at) and (kind == "date_of_birth" or _CALENDAR.match(text, at) is None)
 
 
 def labelled_values(rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
-    """The values of the rule's kind. Masks hide also values with wrong check digits, because a typo is as private,
-    dates and examples."""
+    """The values of the rule's kind. Masks also hide dates, examples, and values with wrong check digits: a typo is
+    as private."""
     for kind, checks, start, end in text.once(_search().items):
         if kind == rule.kind and (
             masks or (is_stdnum(text.text[start:end], checks) and _is_reported(text.text, kind, start))

@@ -24,6 +24,7 @@ _HASH_VALUE = re.compile(
     r"(?i)(?:sha\d{1,3}|md5)[:-].*|\$2[aby]\$.*|\{sha\}.*|(?:base\d\d|tls|aes|rsa|pbkdf\d|utf)[\d.-]*-[^\W\d_]+"
 )
 _ARGUMENT = re.compile(r"[a-z_][a-z0-9_]*=[^=].*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
 _LAST_WORD = re.compile(r"(?i)(?:key|token)[\w.-]*\Z")
 _PUBLIC_ID = re.compile(r"(?i)(?:access|client)[_ .-]?id|^key$")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -45,7 +46,7 @@ def assigned_secrets(rule: Rule, text: SearchText, _masks: bool) -> Iterator[Spa
             word = _LAST_WORD.search(match["name"])
             word_start = match.start() + (word.start() if word else 0)  # 6 in `cache_key`
             is_open = _OPEN_WORD.search(text.text, max(0, match.start() - 24), word_start) is not None
-            is_call = text.text.startswith("(", match.end(group))
+            is_call = _IDENTIFIER.fullmatch(match[group]) and text.text.startswith("(", match.end(group))
             is_argument = match["comma"] and _ARGUMENT.fullmatch(match["value"])
             if not (is_open or is_call or is_argument) and _is_secret_value(match["name"], match[group]):
                 yield match.span(group)
@@ -97,7 +98,7 @@ def spoken_passwords(rule: Rule, text: SearchText, _masks: bool) -> Iterator[Spa
 
 
 def _is_purpose(match: re.Match[str]) -> bool:
-    """Whether a verb follows "to", as in "the password to verify", and none before says that the password was set."""
+    """Whether a verb follows "to", as in "the password to verify"; after "set" or "changed" a password does."""
     is_verb = match["link"].startswith("to") and match["value"].rstrip(".!?:").isalpha()
     return is_verb and _VERB.search(match.string, max(0, match.start() - 40), match.start()) is None
 

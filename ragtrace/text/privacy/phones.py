@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from ragtrace.text.privacy.checks import is_labelled_otherwise, is_sample
 from ragtrace.text.privacy.rule_engine import Rule, SearchText, Span, count_digits, filled, pattern
 
 _MAX_LOOKUPS = 400
@@ -45,9 +46,9 @@ def _hints(text: SearchText) -> Iterator[re.Match[str]]:
 
 
 def phones(_rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
-    """Phone numbers of persons, as far as their form and label tell. Service numbers, quantities and the numbers of
-    orders, parts and pages are not phone numbers. Masks hide all that could be one, without the numbering plans: fit
-    for a request's thread."""
+    """Phone numbers of persons, as far as their form and label tell. Service numbers, switchboards, versions and
+    examples are not reported. Masks hide all that could be one, without the numbering plans: fit for a request's
+    thread."""
     if masks:
         yield from _forms(text)
         return
@@ -55,6 +56,8 @@ def phones(_rule: Rule, text: SearchText, masks: bool) -> Iterator[Span]:
         number = text.text[start:end]
         if not (
             _SERVICE.fullmatch(number)
+            or is_sample(text.text, start)
+            or is_labelled_otherwise(text.text, start)
             or _is_version(text.text, start, end)
             or _is_switchboard(text.text, start)
             or len(set(filter(str.isdigit, number))) < 3  # 000-000-0000

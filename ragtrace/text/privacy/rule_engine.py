@@ -9,8 +9,8 @@ A rule has the form that gitleaks uses. Its fields:
   behind each keyword are searched. `digits`: only where these characters have a digit.
 - `within`: without `near`, a property of `SearchText`: the parts that are searched (default: the whole text).
 - `pattern`: its group `value` is the item, or else the whole match. Or `search`: a function that finds items.
-- `entropy` (least bits a character), `check` (a function of `checks`, of the item) and `context` (a function of
-  `contexts`, of the match): what an item must also satisfy.
+- `entropy` (least bits a character), `check` and `context` (functions of `checks`, of the item and of the match): what
+  an item must also satisfy.
 - `report`: false for a wide form that is only masked. `mask`: how an item is masked: `item`, as it is reported;
   `checked`, whatever its context; `form`, whatever its check and context, for a mask hides rather too much.
 - `contact`: whether a person can be reached by it.
