@@ -105,7 +105,7 @@ def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[
 def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, str]]:
     """Names, arguments and results of the request's tools, as the model call that answered read them. Of the result of
     a tool that retrieved, its chunks are left out; all of it, if a model below wrote it."""
-    request, prompt = root.request, _prompt(root)
+    request, prompt = root.request, _prompt(root) if root.request.tool_calls else ""
     retrieving = {id(run) for run in request.tool_calls if run.documents} | _tools_above(request.retrieved)
     asking, nesting = _tools_above(request.model_calls), _tools_above(request.tool_calls)
     retrieved_texts = (d.content for run in (*request.retrieved, *request.tool_calls) for d in run.documents or ())

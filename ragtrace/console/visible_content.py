@@ -129,9 +129,9 @@ def find_own_review(request: Request, user: User, stored: StoredTrace) -> Review
 def submit_review(
     request: Request, user: User, stored: StoredTrace, review: Review, item: int | None, *, since: float | None = None
 ) -> int:
-    """Store a review, of an item of the queue where there is one. Its marks are of the answer as this user sees it, and
-    are stored as marks of the answer as it is, in order. `since` is when the form was made, in Unix seconds. Raises
-    Problem (409) if this user reviewed the log otherwise after that, and as `check_evidence` and `submit` do."""
+    """Store a review, of an item of the queue where there is one. Its marks refer to the answer
+    as this user sees it; they are stored in order, with their places in the original answer. `since` is the time of the
+    form in Unix seconds. Raises Problem (409) if this user changed the review after it, and as `submit` does."""
     check_evidence(evidence := review.evidence, len(stored.trace.answer))
     own = next((each for _, each in reversed(read_reviews(store_of(request), stored, user.id))), None)
     if not may_read_personal_data(request, user):

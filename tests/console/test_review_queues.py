@@ -176,8 +176,8 @@ def test_a_prompt_version_that_fell_days_ago(store: Store) -> None:
     (user,) = people(store, "ann")
     queue.fill(store, queue.Policy(quota=60, shares={"random": 1.0}, double=0.0), now + 60)
     while (task := queue.next_task(store, user, now)) is not None:
-        said = "fail" if (log := store.get(task.trace)) and log.trace.facts.prompt_version == "8" else "pass"
-        queue.submit(store, task, Review(task.trace_id, (Verdict("faithfulness", said),)), user, now)
+        label = "fail" if (log := store.get(task.trace)) and log.trace.facts.prompt_version == "8" else "pass"
+        queue.submit(store, task, Review(task.trace_id, (Verdict("faithfulness", label),)), user, now)
     (incident,) = open_incidents(store, "faithfulness", now)
     assert (incident.who, incident.is_outage) == ("prompt version 8", False)
     assert incident.since == pytest.approx(now - 2 * DAY)

@@ -158,13 +158,13 @@ def test_every_letter_can_be_read(langchain: Recorded, text: str) -> None:
     chain = RunnableLambda(find) | ChatPromptTemplate.from_template(text + " {q}") | asks
     RunnableLambda(lambda x: chain.invoke({"a": x})).invoke({"first": text, "second": text})
     search.invoke({"q": text})
-    told = [dict(span.attributes or {}) for span in langchain.spans]
-    values = [str(value) for each in told for value in each.values()]
+    attributes = [dict(span.attributes or {}) for span in langchain.spans]
+    values = [str(value) for each in attributes for value in each.values()]
     assert not any("\\u" in value for value in values)
     for name in (semconv.INPUT_MESSAGES, semconv.OUTPUT_MESSAGES, semconv.RETRIEVAL_DOCUMENTS, semconv.TOOL_ARGUMENTS):
-        found = [str(each[name]) for each in told if name in each]
-        assert found
-        assert all(text in value and json.loads(value) for value in found)
+        messages = [str(each[name]) for each in attributes if name in each]
+        assert messages
+        assert all(text in value and json.loads(value) for value in messages)
 
 
 @pytest.mark.parametrize("text", ["\ud800 half a pair", "a\0b"])
@@ -185,7 +185,7 @@ PROMPT = ChatPromptTemplate.from_template("{q}")
 
 @pytest.mark.parametrize("way", ["invoke", "stream"])
 def test_a_chain_that_asks_for_tools(langchain: Recorded, way: str) -> None:
-    """A loop by hand around a chain is one request: a turn that only asks for tools is none, and shows its calls."""
+    """A loop by hand around a chain is one request. A turn that only asks for tools is no request."""
     make = stream if way == "stream" else chat
     chain = PROMPT | make(call("search", q="x"), "It is big.").bind_tools([search])
     for question in ("How big?", "How big? result for x"):

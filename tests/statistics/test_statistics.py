@@ -226,7 +226,7 @@ def test_it_says_how_many_more_verdicts_it_needs() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    """No verdicts are no estimate; a weight of 0 stands for nothing."""
+    """Without verdicts there is no estimate. A log with weight 0 does not count."""
     assert true_share([], Sums()) is None
     with pytest.raises(ValueError, match="weights above 0"):
         true_share([JudgedLog(1.0, 0.5, 0.0)], Sums())

@@ -40,7 +40,7 @@ def is_mixed(text: str, bits: float = 3.3) -> bool:
 
 # --- keys and logins --------------------------------------------------------------------------------------------------
 
-_URL_LOGIN = re.compile(r"://[^:/@]*:(?P<password>.*)@")
+_URL_LOGIN = re.compile(r"://[^:/@]*:(?P<password>.*[^/])@")
 _DEFAULT_PASSWORD = pattern("default_password")
 
 
