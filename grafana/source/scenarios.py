@@ -443,8 +443,8 @@ def weeks() -> list[Scenario]:
     return [
         Scenario(
             "weekend", "weekends at a third of the traffic fail 14 instead of 8 %: silent from the second one on",
-            [Evaluations([weekday, weekend] * 4)],
-            [fires(0, 5 * DAY), fires(8 * DAY, 4 * WEEK - 1)],
+            [Evaluations([weekday, weekend] * 3)],
+            [fires(0, 5 * DAY), fires(8 * DAY, 3 * WEEK - 1)],
         ),
         Scenario(
             "again", "an incident of four hours pages, and pages a week later; the third time it is a rhythm",
