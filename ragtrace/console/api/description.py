@@ -66,8 +66,8 @@ def described(app: FastAPI) -> dict[str, Any]:
 
 async def only_known_parameters(request: Request) -> None:
     """A parameter that is not known is refused: a misspelt filter that is ignored would show everything."""
-    path = getattr(request.scope.get("route"), "path_format", "")
-    operation = described(request.app)["paths"].get(path, {}).get(request.method.lower(), {})
+    paths = described(request.app)["paths"] if request.query_params else {}
+    operation = paths.get(getattr(request.scope.get("route"), "path_format", ""), {}).get(request.method.lower(), {})
     parameters = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "query"}
     if unknown := sorted(set(request.query_params) - parameters):
         names = ", ".join(sorted(parameters)) or "none"
