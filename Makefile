@@ -7,7 +7,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 3
-PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope
+PYTEST = $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadscope --no-loadscope-reorder
 EXTRAS = langchain,llama-index,otlp,models,eval,serve
 
 .PHONY: demo test fast scale lint compat docs site release train data clean

@@ -23,6 +23,7 @@ from tests.databases import migrated_file, postgresql, shared_store, store, stor
 from tests.kinds import (  # noqa: F401 hooks
     pytest_addoption,
     pytest_collection_finish,
+    pytest_collection_modifyitems,
     pytest_configure,
     pytest_ignore_collect,
     pytest_itemcollected,

@@ -52,6 +52,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have slow modules first: the fast ones then fill the time of all test processes to the end."""
+    items.sort(key=lambda item: _kind(item.path) is None)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Give a test the kind of its module and of its fixtures."""
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()

@@ -1,6 +1,5 @@
 """Tests the files that a repository has around its code (workflows, forms, hooks), and its site."""
 
-import json
 import os
 import re
 import shutil
@@ -106,19 +105,9 @@ def test_site_needs_no_other_host(site: Path) -> None:
     assert not loaded
 
 
-def test_site_can_be_searched(site: Path) -> None:
-    """The search index has the text of every page that the navigation has, and is readable without a server."""
-    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
-    places = {entry["location"].partition("#")[0] for entry in index["docs"]}
-    assert {"index.html", "getting-started.html", "metrics.html", "evaluators.html"} <= places
-    assert (site / "search" / "search_index.js").read_text("utf-8").startswith("var __index = {")
-
-
 @pytest.mark.browser
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 400)])
-def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
-    """axe-core finds nothing on a page of each kind, from a file and in both themes; no page is wider than the window,
-    and none asks another host."""
+def test_site_is_accessible(site: Path) -> None:
+    """axe-core finds nothing on a page of each kind, from a file, dark and on a telephone; no page is too wide."""
     playwright = pytest.importorskip("playwright.sync_api")
     axe = ROOT / "tests" / "console" / "node_modules" / "axe-core" / "axe.min.js"
     chromium = shutil.which("chromium")
@@ -126,9 +115,7 @@ def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
         pytest.skip("chromium or axe-core is not installed: CI=true python tests/prepare.py brings both")
     with playwright.sync_playwright() as running:
         browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-        requests: list[str] = []
-        page.on("request", lambda request: requests.append(request.url))
+        page = browser.new_page(viewport={"width": 400, "height": 900}, color_scheme="dark")
         for name in ("index", "howto/fastapi", "api", "settings", "alerts"):
             page.goto((site / f"{name}.html").as_uri())
             if page.locator("article table, article pre").count():  # Material's script makes them scroll by keyboard
@@ -136,9 +123,8 @@ def test_site_is_accessible(site: Path, theme: Any, width: int) -> None:
             page.evaluate(axe.read_text("utf-8"))
             violations = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
             assert [(name, rule["id"], rule["nodes"][0]["html"]) for rule in violations] == []
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400, name
         browser.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
 CONTRACTS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ragtrace"]["rooms"]

@@ -37,11 +37,13 @@ def runtimes() -> Iterator[list[Runtime]]:
 
 
 def online(url: str, capture: Capture, **own: Any) -> Runtime:
-    """A ragtrace whose judge is at `url`, where a request of 100 tokens costs 0.0001."""
-    return ragtrace.init(
-        sinks=[capture], judge_model="openai/x", judge_api_base=url, model_prices=("openai/x=0/1",),
-        judge_max_tokens=100, sample_per_second=0, frameworks=(), **own,
-    )  # fmt: skip
+    """A ragtrace whose judge is at `url`, where a request of 100 tokens costs 0.0001, not asked at start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragtrace.live.init._check_judge", lambda *_: None)
+        return ragtrace.init(
+            sinks=[capture], judge_model="openai/x", judge_api_base=url, model_prices=("openai/x=0/1",),
+            judge_max_tokens=100, sample_per_second=0, frameworks=(), **own,
+        )  # fmt: skip
 
 
 def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
@@ -166,13 +168,13 @@ doubtful_cascade = cascade(doubtful, load("faithfulness_judge"))
 
 
 def test_all_workers_have_one_budget(runtimes: list[Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three processes with money for two requests two are sent; the sum's file goes with the runtime."""
+    """Of two processes with money for two requests two are sent; the sum's file goes with the runtime."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(init, "Limits", partial(init.Limits, batch=1))
     capture = Capture()
     with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
         name = f"{__name__}:doubtful_cascade"
-        runtime = online(served.url, capture, evaluators=[name], judge_budget_hour=0.00025, workers=3)
+        runtime = online(served.url, capture, evaluators=[name], judge_budget_hour=0.00025, workers=2)
         runtimes.append(runtime)
         for i in range(12):
             runtime.pipeline.submit(make_trace(trace_id=i + 1, query=f"Question {i}?"))

@@ -36,22 +36,23 @@ def _scripted(trace: Trace) -> float:
 scripted = replace(_scripted, name="good")
 
 
-def judged(store: Store, log: Evaluation, user: int, label: str = "fail") -> None:
-    """Stores a log, and what a person says of it."""
-    store.write([log], [good], now=NOW)
-    trace_id = f"{log.trace.trace_id:032x}"
-    submit(store, trace_id, review(trace_id, label), user, NOW)
+def judged(store: Store, logs: Sequence[Evaluation], user: int, is_good: Callable[[int], object]) -> None:
+    """Stores logs, and what a person says of each by its place."""
+    store.write(logs, [good], now=NOW)
+    for i, log in enumerate(logs):
+        trace_id = f"{log.trace.trace_id:032x}"
+        submit(store, trace_id, review(trace_id, "pass" if is_good(i) else "fail"), user, NOW)
 
 
 def reviewed(store: Store, count: int = 80) -> None:
     """Logs that a person judged: a third is bad, and the judge is right about most of them."""
     (user,) = people(store, "ann")
-    chance = random.Random(4)
+    chance, logs = random.Random(4), []
     for i in range(count):
-        bad = i % 3 == 0
-        value = round(chance.uniform(0.0, 0.4) if bad == (chance.random() < 0.85) else chance.uniform(0.6, 1.0), 3)
-        log = evaluation(i, scored(good, value), answer=str(value), started=NOW - DAY + i)
-        judged(store, log, user, "fail" if bad else "pass")
+        is_low = (i % 3 == 0) == (chance.random() < 0.85)
+        value = round(chance.uniform(0.0, 0.4) if is_low else chance.uniform(0.6, 1.0), 3)
+        logs.append(evaluation(i, scored(good, value), answer=str(value), started=NOW - DAY + i))
+    judged(store, logs, user, lambda place: place % 3)
 
 
 def runs(store: Store, times: Sequence[float]) -> Drift:
@@ -109,8 +110,8 @@ def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
     assert score_again(store, SETTINGS, now=NOW) == 0
     assert drifts(store, NOW) == []
     (user,) = people(store, "ben")
-    for i in range(30, 34):
-        judged(store, evaluation(i, scored(good, 0.9), answer="-1"), user)
+    failed = [evaluation(i, scored(good, 0.9), answer="-1") for i in range(30, 34)]
+    judged(store, failed, user, lambda _: False)
     assert score_again(store, replace(SETTINGS, evaluators=()), now=NOW) == 0
     ended = Event()
     ended.set()
@@ -124,8 +125,7 @@ def test_anchors_stay_although_people_review_many_logs_a_day(store: Store) -> No
     reviewed(store)
     runs(store, [NOW, NOW + 60, NOW + 120])
     (user,) = people(store, "ben")
-    for i in range(100, 180):
-        judged(store, evaluation(i, scored(good, 0.9), answer="0.9"), user, "fail" if i % 2 else "pass")
+    judged(store, [evaluation(i, scored(good, 0.9), answer="0.9") for i in range(100, 180)], user, lambda i: i % 2)
     first = store.scalar(select(anchor_scores.c.trace).order_by(anchor_scores.c.trace))
     store.execute(update(contents).where(contents.c.trace == first).values(documents="{"))
     later = runs(store, [NOW + DAY + 120])
