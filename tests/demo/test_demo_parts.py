@@ -1,5 +1,6 @@
 """The demo's parts: what its models are asked, its index, and how it ends."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -7,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -27,6 +28,13 @@ from ragtrace.records import Evaluation, Score
 from ragtrace.testing import make_trace
 
 _ANSWERS = Path(traffic.__file__).with_name("answers.jsonl")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _event_loop() -> Iterator[None]:
+    """The loop that LlamaIndex's synchronous calls find, and would else make and leave open."""
+    with asyncio.Runner() as runner:
+        yield asyncio.set_event_loop(runner.get_loop())
 
 
 def test_recorded_answers_belong_to_the_prompts_of_today() -> None:

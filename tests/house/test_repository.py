@@ -90,9 +90,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built. Unknown links, anchors and API names are warnings, and a warning fails the build."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    result = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
-    )
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    result = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     return folder
 

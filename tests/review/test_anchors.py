@@ -70,8 +70,7 @@ def test_the_same_judge_and_fewer_good_answers_are_the_applications_change(store
     assert (first.says, first.anchors) == ("unknown", MOST)
     assert score_again(store, SETTINGS, now=NOW + HOUR) == 0
     later = runs(store, [NOW + DAY + 120])
-    assert later.says == "application"
-    assert later.log_same >= ALARM > later.log_changed
+    assert (later.says, later.log_same >= ALARM > later.log_changed) == ("application", True)
     rows = store.rows(select(anchor_scores))
     assert len(rows) == 4 * MOST
     assert {(row.evaluator, row.kind) for row in rows} == {("good", "2")}
@@ -100,8 +99,7 @@ def test_another_version_is_run_at_once(store: Store, monkeypatch: pytest.Monkey
     monkeypatch.setattr(f"{__name__}.another", replace(scripted, version="3"), raising=False)
     assert score_again(store, replace(SETTINGS, evaluators=(f"{__name__}:another",)), now=NOW + HOUR) == MOST
     (drift,) = drifts(store, NOW + HOUR)
-    assert (drift.says, drift.kinds) == ("evaluator", ("2", "3"))
-    assert drift.more > 0
+    assert (drift.says, drift.kinds, drift.more > 0) == ("evaluator", ("2", "3"), True)
 
 
 def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
@@ -110,8 +108,7 @@ def test_too_few_failed_and_unknown_evaluators(store: Store) -> None:
     assert score_again(store, SETTINGS, now=NOW) == 0
     assert drifts(store, NOW) == []
     (user,) = people(store, "ben")
-    failed = [evaluation(i, scored(good, 0.9), answer="-1") for i in range(30, 34)]
-    judged(store, failed, user, lambda _: False)
+    judged(store, [evaluation(i, scored(good, 0.9), answer="-1") for i in range(30, 34)], user, lambda _: False)
     assert score_again(store, replace(SETTINGS, evaluators=()), now=NOW) == 0
     ended = Event()
     ended.set()
@@ -129,8 +126,7 @@ def test_anchors_stay_although_people_review_many_logs_a_day(store: Store) -> No
     first = store.scalar(select(anchor_scores.c.trace).order_by(anchor_scores.c.trace))
     store.execute(update(contents).where(contents.c.trace == first).values(documents="{"))
     later = runs(store, [NOW + DAY + 120])
-    assert later.says == "application"
-    assert later.anchors == MOST - 1
+    assert (later.says, later.anchors) == ("application", MOST - 1)
     # There were 27 bad logs at first; now half of the anchors are bad.
     assert len(set(store.rows(select(anchor_scores.c.trace)))) == MOST + 3
     used = _without_memory(load({"judge_store": "/tmp/judge.db"}, environ={}))

@@ -78,8 +78,7 @@ def test_a_models_folder_is_looked_at_before_the_start(
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
-    [*rows(__file__, "a_name_is_a_folder_or_one_of_the_hub"), (__file__, "is a file")],
+    ("model", "words"), [*rows(__file__, "a_name_is_a_folder_or_one_of_the_hub"), (__file__, "is a file")]
 )
 def test_a_name_is_a_folder_or_one_of_the_hub(model: str, words: str) -> None:
     """For each setting that names a model, where one of the evaluators uses it."""
