@@ -95,7 +95,7 @@ def python_packages() -> int:
             print(f"{module} is not installed: the tests that need it are skipped (CI=true installs it)")
             continue
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirement]
-        # llama.cpp alone is compiled: without what no test uses, and with less optimization, which takes longest.
+        # pip compiles llama.cpp alone. These options leave out parts that no test uses, and some optimization.
         if subprocess.run(command, check=False, env={"CMAKE_ARGS": TABLES["cmake"], **os.environ}).returncode:
             print(f"{' '.join(requirement)} cannot be installed", file=sys.stderr)
             return 1

@@ -72,7 +72,7 @@ def file(name: str, cases: list[Scenario], interval: str) -> str:
 
 if __name__ == "__main__":
     cases = [*scenarios.days(), *scenarios.weeks()]
-    # A step evaluates every rule over all applications: the long cases take longer ones.
+    # Each step evaluates all rules over all applications, so the long cases have longer steps.
     written = {
         "rules/tests/days.yml": file("days of many applications", [c for c in cases if c.hours <= 40], "5m"),
         "rules/tests/weeks.yml": file("weeks of many applications", [c for c in cases if c.hours > 40], "15m"),

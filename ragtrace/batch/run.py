@@ -114,9 +114,8 @@ def evaluate(
     with ExitStack() as stack:
         if any(check.asks_judge for check in checks):
             settings = prepare_judge(settings, target, parallel, stack)
-        checkpoint = (
-            None if target is None else _checkpoint(plan, dict(zip(names, checks, strict=True)), settings, target)
-        )
+        by_name = dict(zip(names, checks, strict=True))
+        checkpoint = None if target is None else _checkpoint(plan, by_name, settings, target)
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
         writer = _Writer(stream, [c.name for c in checks], strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)

@@ -27,7 +27,7 @@ from ragtrace.records import Document
 from ragtrace.text.sanitizer import identity_of, sendable
 
 _QUERY_NAMES = ("messages", "query", "question", "prompt", "text", "input", "message")
-_BESIDE = frozenset({"model", "system", "instructions", "tools"})
+_NOT_MESSAGES = frozenset({"model", "system", "instructions", "tools"})
 _MANAGERS = ("StreamManager", "ContextManager")
 """How the classes of clients end whose streams begin where they are entered."""
 _MAX_ITEMS = 10_000
@@ -80,7 +80,7 @@ def begin_stream(decorated: DecoratedFunction, args: tuple[Any, ...], kwargs: Ma
 def _read_arguments(run: Run, arguments: Mapping[str, Any], model: str | None) -> None:
     subject = next((arguments[name] for name in _QUERY_NAMES if name in arguments), None)
     if subject is None:
-        subject = next((value for name, value in arguments.items() if name not in _BESIDE), None)
+        subject = next((value for name, value in arguments.items() if name not in _NOT_MESSAGES), None)
     if run.operation == semconv.OP_RETRIEVAL:
         run.query = None if subject is None else sendable(subject)
         run.attributes[semconv.DATA_SOURCE_ID] = run.name

@@ -35,7 +35,6 @@ if CHROMIUM is None and not os.environ.get("CI"):  # there it is a failure, of e
     pytest.skip("chromium is not installed: apt-get install chromium", allow_module_level=True)
 playwright = pytest.importorskip("playwright.sync_api")
 
-AXE_LOOKS = {(False, 400, "light"), (True, 400, "light"), (True, 1280, "light"), (True, 1280, "dark")}
 PAGES = table(__file__, "pages")
 GOOD = f"/traces/{evaluation(3).trace.trace_id:032x}"
 
@@ -151,7 +150,7 @@ def test_a_page_is_sound(tab: Tab, path: str) -> None:
             if unfolded:
                 unfold(page)
             assert width(page) <= wide, theme
-            if HAS_AXE and (unfolded, wide, theme) in AXE_LOOKS:
+            if HAS_AXE and (unfolded or wide < 500) and wide < 1_900 and (theme == "light" or wide == 1280):
                 assert violations(page) == []
 
 

@@ -37,7 +37,7 @@ def runtimes() -> Iterator[list[Runtime]]:
 
 
 def online(url: str, capture: Capture, **own: Any) -> Runtime:
-    """A ragtrace whose judge is at `url`, where a request of 100 tokens costs 0.0001, not asked at start."""
+    """A ragtrace whose judge is at `url`, where 100 tokens cost 0.0001. The check at start is left out."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragtrace.live.init._check_judge", lambda *_: None)
         return ragtrace.init(
@@ -59,7 +59,7 @@ def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
             texts = (f"{place} {i} of anna@example.org is this one." for place in ("Question", "Chunk", "Answer"))
             query, chunk, answer = texts
             runtime.pipeline.submit(make_trace(query, [chunk], answer, trace_id=i + 1))
-        assert runtime.flush(60.0)
+        assert runtime.flush(100.0)
         with urllib.request.urlopen(runtime.metrics_url) as answer:
             shown = answer.read().decode()
     by_name = [{score.name: score for score in e.scores} for e in capture.evaluations]

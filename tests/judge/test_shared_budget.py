@@ -250,7 +250,7 @@ def test_the_evaluating_processes_of_two_runtimes_share_it(redis_server: RedisSe
             )  # fmt: skip
             for i in range(2):
                 runtime.pipeline.submit(make_trace(trace_id=2 * number + i + 1, query=f"Question {number} {i}?"))
-            assert runtime.flush(60.0)
+            assert runtime.flush(100.0)
             runtime.close(1.0)
     errors = [score.error for capture in captures for e in capture.evaluations for score in e.scores]
     assert errors == [None, None, None, "judge_budget"]

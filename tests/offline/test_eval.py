@@ -239,9 +239,8 @@ def test_scores_of_other_names_are_values(tmp_path: Path, monkeypatch: pytest.Mo
     assert main(["eval", str(path), "--evaluators", "several:two", "--out", str(tmp_path / "o.jsonl")]) == 0
     plan, check = Plan(path=path, names=("several:two",)), plugins.load("several:two")
     for version in ("1", "2"):
-        _checkpoint(plan, {"x": replace(check, version=version)}, settings.load(), tmp_path / version).close(
-            remove=False
-        )
+        checks = {"x": replace(check, version=version)}
+        _checkpoint(plan, checks, settings.load(), tmp_path / version).close(remove=False)
     assert (tmp_path / "1.part").read_text() != (tmp_path / "2.part").read_text()
 
 

@@ -72,8 +72,7 @@ def test_the_same_judge_and_fewer_good_answers_are_the_applications_change(store
     later = runs(store, [NOW + DAY + 120])
     assert (later.says, later.log_same >= ALARM > later.log_changed) == ("application", True)
     rows = store.rows(select(anchor_scores))
-    assert len(rows) == 4 * MOST
-    assert {(row.evaluator, row.kind) for row in rows} == {("good", "2")}
+    assert [(row.evaluator, row.kind) for row in rows] == [("good", "2")] * 4 * MOST
 
 
 @pytest.mark.parametrize("change", [lambda value: 0.9, lambda value: value - 0.1, lambda value: 1 - value])
