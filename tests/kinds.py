@@ -7,6 +7,7 @@ listens at a port, so that the fast tests stay fast.
 
 import gc
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -97,10 +98,12 @@ class _Fast:
 
 
 class _Audit:
-    """Fails a test without a marker that starts a process or listens at a port."""
+    """Fails a test without a marker that starts a process or listens at a port. Threads that ran before the test are
+    not looked at: what they do was begun by another."""
 
     test: str | None = None
     events: list[str]
+    others: frozenset[int]
 
     def __init__(self) -> None:
         self.events = []
@@ -109,6 +112,7 @@ class _Audit:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         self.events.clear()
+        self.others = frozenset(sys._current_frames()) - {threading.get_ident()}
         self.test = None if _is_marked(item) else item.nodeid
         try:
             result = yield
@@ -122,8 +126,8 @@ class _Audit:
         if not self.test or event not in _EVENTS:
             return
         is_unix_socket = event == "socket.bind" and not isinstance(arguments[1], tuple)
-        if not is_unix_socket and not _in_import():
-            self.events.append(f"{event} ({_EVENTS[event]})")
+        if not is_unix_socket and not _in_import() and threading.get_ident() not in self.others:
+            self.events.append(f"{event} ({_EVENTS[event]}): {arguments!r:.200}")
 
 
 def _is_marked(item: pytest.Item) -> bool:

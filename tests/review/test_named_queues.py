@@ -192,6 +192,10 @@ def test_a_third_person_settles_a_conflict(store: Store) -> None:
     assert fill(store, Policy(quota=0), NOW + 60) == 0
     assert named_queues.find(store, named_queues.CONFLICTS).waiting == 1
     assert next_task(store, ann, NOW) is None
+    for label, waiting in (("fail", 0), ("pass", 1)):  # she agrees, and then she does not
+        submit(store, logs[0], review(logs[0], label), ann, NOW)
+        fill(store, Policy(quota=0), NOW + 90)
+        assert named_queues.find(store, named_queues.CONFLICTS).waiting == waiting
     task = next_task(store, eve, NOW, queue=named_queues.CONFLICTS)
     assert (task.trace_id, task.reason) == (logs[0], "conflict")
     submit(store, task, review(task.trace_id, "fail"), eve, NOW)

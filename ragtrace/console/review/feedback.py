@@ -18,6 +18,7 @@ from ragtrace.console.review.policy import Policy
 from ragtrace.console.review.rules import not_picked
 from ragtrace.errors import DataError, RagtraceError
 from ragtrace.records import Feedback
+from ragtrace.text.redaction import mask_pii
 
 _log = logging.getLogger(__name__)
 _WAITING = 10_000
@@ -45,7 +46,7 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
         if ids and message.thumbs == -1 and _has_room(connection, policy, ids[0], now):
             enqueue(connection, "feedback", ids[:1], policy, now)
     if message.thumbs == -1:
-        content = {name: getattr(message, name) for name in ("trace_id", "source", "comment")}
+        content = {"trace_id": message.trace_id, "source": mask_pii(message.source or ""), "comment": message.comment}
         notify(store, "feedback.negative", content)
     return bool(ids)
 

@@ -193,10 +193,13 @@ def _route_into(store: Store, connection: Connection, queue: int, filter: Filter
     if filter == Filter():
         return
     conditions = [condition.where for condition in parse_filter(store, connection, filter)]
-    free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
-    waiting = items.c.queue.is_(None) & (items.c.state == "open") & free
+    waiting = items.c.queue.is_(None) & (items.c.state == "open") & _is_free(now)
     matching = select(traces.c.id).where(traces.c.id == items.c.trace, *conditions)
     connection.execute(update(items).where(waiting, matching.exists()).values(queue=queue))
+
+
+def _is_free(now: float) -> ColumnElement[bool]:
+    return or_(items.c.locked_until.is_(None), items.c.locked_until < now)
 
 
 def send(store: Store, name: str, trace_ids: Sequence[str], now: float | None = None) -> int:
@@ -232,25 +235,27 @@ def _send_one(connection: Connection, queue: int, trace: int, now: float) -> boo
 def add_conflicts(connection: Connection, since: float, now: float) -> int:
     """Puts the logs reviewed since then whose two verdicts on one question contradict each other into the queue
     `CONFLICTS`, once each; it is made with the first one, and where it is closed, they are everybody's. Returns how
-    many there were."""
+    many there were. A waiting log leaves it when a person changed the verdict and the two agree."""
     labels = func.count(func.distinct(verdicts.c.label))
     query = select(reviews.c.trace).join(verdicts, verdicts.c.review == reviews.c.id)
-    query = query.where(reviews.c.created >= since, verdicts.c.label.in_(USABLE))
+    query = query.where(verdicts.c.label.in_(USABLE)).group_by(reviews.c.trace, verdicts.c.evaluator)
+    disputed = query.having(labels == 2)
+    waiting = (items.c.reason == CONFLICT) & (items.c.state == "open") & _is_free(now)
+    settled = ~disputed.where(reviews.c.trace == items.c.trace).correlate(items).exists()
+    connection.execute(delete(items).where(waiting, settled))
     is_there = exists().where(items.c.trace == reviews.c.trace, items.c.reason == CONFLICT)
-    query = (
-        query.where(~is_there).group_by(reviews.c.trace, verdicts.c.evaluator).having(labels == 2, func.count() == 2)
-    )
-    conflicts = sorted(set(connection.scalars(query)))
+    disputed = disputed.having(func.count() == 2).where(reviews.c.created >= since, ~is_there)
+    conflicts = sorted(set(connection.scalars(disputed)))
     if not conflicts:
         return 0
-    row = connection.execute(select(queues).where(queues.c.name == CONFLICTS)).first()
-    if row is None:
-        values = {"name": CONFLICTS, "filter": "{}", "closed": False, "created": now}
-        number = connection.execute(insert(queues).values(**values).returning(queues.c.id)).scalar_one()
-    else:
-        number = None if row.closed else row.id
+    number, is_closed = connection.execute(
+        select(queues.c.id, queues.c.closed).where(queues.c.name == CONFLICTS)
+    ).first() or (0, False)
+    if not number:
+        row = {"name": CONFLICTS, "filter": "{}", "closed": False, "created": now}
+        number = connection.execute(insert(queues).values(**row).returning(queues.c.id)).scalar_one()
     for trace in conflicts:
         slot = (connection.scalar(select(func.max(items.c.slot)).where(items.c.trace == trace)) or 0) + 1
         values = {"trace": trace, "slot": slot, "reason": CONFLICT, "priority": _PRIORITY, "state": "open"}
-        connection.execute(insert(items).values(**values, created=now, queue=number))
+        connection.execute(insert(items).values(**values, created=now, queue=None if is_closed else number))
     return len(conflicts)

@@ -27,6 +27,7 @@ from ragtrace.console.review.policy import REASONS, Policy
 from ragtrace.console.review.verdicts import submit
 from ragtrace.console.review.weights import load_verdicts
 from ragtrace.errors import DataError
+from ragtrace.text.redaction import mask_pii
 
 __all__ = [
     "LOCK", "REASONS", "Policy", "count_items", "count_waiting", "fill", "filler", "load_verdicts",
@@ -101,7 +102,7 @@ def skip(store: Store, item: int, user: int, reason: str, now: float | None = No
         raise DataError("the reason for skipping the log is empty; give a reason")
     now = time.time() if now is None else now
     is_free = or_(items.c.locked_by.is_(None), items.c.locked_by == user, items.c.locked_until < now)
-    values = {"state": "skipped", "skip_reason": reason.strip()[:200], **_UNLOCKED}
+    values = {"state": "skipped", "skip_reason": mask_pii(reason.strip())[:200], **_UNLOCKED}
     return _update(store, item, and_(items.c.state == "open", is_free), values)
 
 
