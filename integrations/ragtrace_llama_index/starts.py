@@ -224,6 +224,9 @@ def _embedding(tracer: SpanOpener, call: ComponentCall) -> None:
 def _tool(tracer: SpanOpener, call: ComponentCall) -> None:
     metadata = getattr(call.instance, "metadata", None)
     name = str(getattr(metadata, "name", None) or type(call.instance).__name__)
+    if getattr(getattr(call.instance, "_fn", None), "__module__", "") == f"{_PROGRAM_MODULE}function_program":
+        tracer.recorder.follow(call.id_, call.parent)  # it makes an object of the model's own answer: no evidence
+        return
     above = tracer.recorder.near(call.parent)
     if above is not None and above.operation == semconv.OP_TOOL and above.name == name:
         tracer.recorder.follow(call.id_, above.key)  # `__call__` and `call` of one tool, or a wrapper around it
