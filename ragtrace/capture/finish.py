@@ -14,6 +14,8 @@ from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
 _WHOLE = (semconv.OP_WORKFLOW, semconv.OP_AGENT)
+_NAMED = 20
+"""Characters of a chunk that can be recognised in a prompt."""
 _MAX_STEP_CHARS = 500
 """Characters of a tool call's arguments and of its result."""
 
@@ -36,7 +38,7 @@ def trace_of(
         trace_id=context.trace_id or random.getrandbits(128),
         span_id=context.span_id or random.getrandbits(64),
         query=root.query or "",
-        documents=() if is_waiting else with_carried(request, chunks or earlier, seen_besides(root, chunks or earlier)),
+        documents=() if is_waiting else with_carried(root, chunks or earlier, seen_besides(root, chunks or earlier)),
         answer="" if is_waiting else root.answer or "",
         reference=request.reference,
         started=root.started / 1e9,
@@ -105,18 +107,22 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
         at_end = [(documents, started > calls) for started, documents in request.passed]
         passed = [tuple(in_prompt(each, root)) if is_state else each for each, is_state in at_end]
         passed = list(filter(None, passed))
+    known = [*groups, *passed]
     for documents in passed:
         groups = _after_step(groups, documents)
-    if len(groups) == 1:
-        return tuple(groups[0])
-    distinct = {(each.id, each.content): each for group in reversed(groups) for each in reversed(group)}
-    return tuple(reversed(distinct.values()))
+    ids = {each.id for group in groups for each in group}
+    dropped = (each for group in known for each in group if each.id not in ids)
+    groups.append(list(in_prompt(dropped, root, min_chars=_NAMED)))  # a second search looked like a choice
+    distinct: dict[tuple[str, str], Document] = {}
+    for each in (each for group in groups for each in group):
+        distinct.setdefault((each.id, each.content), each)
+    return tuple(distinct.values())
 
 
 def before_question(root: Run) -> Before:
     """What a request has done when it stops to ask a person."""
     chunks, request = seen_documents(root), root.request
-    context = latest(with_carried(request, chunks, seen_besides(root, chunks)))
+    context = latest(with_carried(root, chunks, seen_besides(root, chunks)))
     return Before(context, _retrievals(request), (*request.before.steps, *map(_step, request.tool_calls)))
 
 
@@ -126,10 +132,12 @@ def _retrievals(request: Request) -> int:
 
 def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document]) -> list[Sequence[Document]]:
     """Returns the groups of documents after a step that returned `documents`: they replace the groups that they were
-    chosen from."""
+    chosen from, and of several such ones that which has just these documents."""
     ids = {document.id for document in documents}
     ids_by_group = [{document.id for document in group} for group in groups]
-    replaced = [ids <= own for own in ids_by_group]
+    replaced = [ids == own for own in ids_by_group]
+    if not any(replaced):
+        replaced = [ids <= own for own in ids_by_group]
     if not any(replaced) and ids <= set().union(*ids_by_group):
         replaced = [bool(ids & own) for own in ids_by_group]
     return [*(group for group, old in zip(groups, replaced, strict=True) if not old), documents]

@@ -58,10 +58,12 @@ def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, 
     return () if searched else tuple(in_prompt(remembered, root))
 
 
-def in_prompt(chunks: Iterable[Document], root: Run) -> Iterator[Document]:
-    """The chunks that the prompt held; all where no prompt is known."""
+def in_prompt(chunks: Iterable[Document], root: Run, min_chars: int = 0) -> Iterator[Document]:
+    """The chunks of at least `min_chars` characters that the prompt held; without that, all where no prompt is
+    known."""
     prompt = _prompt(root)
-    return (each for each in chunks if not prompt or each.content[:200] in prompt)
+    is_open = not (prompt or min_chars)
+    return (each for each in chunks if is_open or (len(each.content) >= min_chars and each.content[:200] in prompt))
 
 
 def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
@@ -95,11 +97,16 @@ def _with_call(result: str, arguments: object) -> str:
     return f"{'; '.join(missing)}.\n" * bool(missing) + (NOTHING if _EMPTY(result) else result)
 
 
-def with_carried(request: Request, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:
-    """Chunks and others, each with what the request saw of its kind before it asked a person."""
+def with_carried(root: Run, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:
+    """Chunks and others, each with what the request saw of its kind before it asked a person; without the chunks that
+    the person took out, where the prompt then held others."""
     present = {(document.source, document.content) for document in (*chunks, *others)}
-    before = [document for document in request.before.documents if (document.source, document.content) not in present]
-    return (*chunks, *(d for d in before if not d.source), *others, *(d for d in before if d.source))
+    carried = root.request.before.documents
+    before = [document for document in carried if (document.source, document.content) not in present]
+    earlier: Sequence[Document] = [document for document in before if not document.source]
+    if read := list(in_prompt((*chunks, *earlier), root, min_chars=_MORE)):
+        earlier = [document for document in earlier if len(document.content) < _MORE or document in read]
+    return (*chunks, *earlier, *others, *(d for d in before if d.source))
 
 
 def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, str]]:
@@ -132,9 +139,10 @@ def _results(root: Run, chunks: Sequence[str]) -> Iterator[tuple[str, object, st
             text = _rest(text, all_chunks, has_documents=bool(run.documents))
         if run.failure is None and (text or not (searches or run.answer is None)):
             yield run.name, None if searches else run.query, text
+    executed = {run.attributes.get(semconv.TOOL_CALL_ID): run.query for run in request.tool_calls}
     for call, text in results:
-        if call.name not in writers and text not in texts:
-            yield call.name, call.arguments, text
+        if call.name not in writers and text not in texts:  # a person may have changed the arguments
+            yield call.name, executed.get(call.id, call.arguments) if call.id else call.arguments, text
 
 
 def _results_in_messages(model_calls: Iterable[Run]) -> tuple[list[tuple[ToolCallPart, str]], dict[str, str]]:

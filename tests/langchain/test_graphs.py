@@ -368,10 +368,14 @@ def test_an_agent_that_waits_for_approval_is_one_request(recorded: Recorded, thr
     model = chat(*calls, "It is a pump.")
     asking = create_agent(model, [look_up], middleware=[person], checkpointer=InMemorySaver())
     asking.invoke({"messages": [("user", "What is it?")]}, thread)
-    for _ in calls:
-        asking.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
+    for decision in (
+        {"type": "edit", "edited_action": {"name": "look_up", "args": {"what": "valve"}}},
+        {"type": "approve"},
+    ):
+        asking.invoke(Command(resume={"decisions": [decision]}), thread)
     assert turns(recorded) == [("What is it?", "", True)] * 2 + [("What is it?", "It is a pump.", False)]
     assert {d.source for d in recorded.traces[-1].documents} == {"tool"}
+    assert "what: pump" not in recorded.traces[-1].documents[-1].content
 
 
 def test_threads_of_one_session_keep_their_questions(recorded: Recorded, config: Any) -> None:
@@ -472,6 +476,30 @@ def test_what_a_step_threw_out_does_not_come_back_in_the_result_of_the_search(re
 
     RunnableLambda(ask).invoke("How long?", config)
     assert [d.id for d in recorded.traces[0].documents] == ["d0"]
+
+
+def test_a_second_search_that_finds_less_throws_nothing_out(recorded: Recorded, config: Any) -> None:
+    """Both results are in the prompt of the model that answered."""
+    found = {"all": FOUND.documents, "one": FOUND.documents[:1]}
+    look = tool("look", description="Finds.", response_format="content_and_artifact")(
+        lambda what: ("\n".join(d.page_content for d in found[what]), found[what])
+    )
+    model = chat(call("look", what="all"), call("look", identity="c2", what="one"), "12 months.")
+    create_agent(model, [look]).invoke({"messages": [("user", "How long?")]}, config)
+    assert [d.id for d in recorded.traces[0].documents] == ["d0", "d1"]
+
+
+def test_a_chunk_that_a_person_took_out_is_no_evidence(recorded: Recorded, thread: Any) -> None:
+    def answer(state: Draft) -> Draft:
+        return {"answer": says("12 months.", f"{state['found'][0].page_content}\n{state['question']}")}
+
+    builder = StateGraph(Draft).add_node("find", lambda _: {"found": FOUND.invoke("pump")[:1]}).add_node(answer)
+    builder.add_edge(START, "find").add_edge("find", "answer")
+    graph = builder.compile(checkpointer=InMemorySaver(), interrupt_before=["answer"])
+    graph.invoke({"question": "How long?"}, thread)
+    graph.update_state(thread, {"found": FOUND.documents[1:]})
+    graph.invoke(None, thread)
+    assert [d.id for d in recorded.traces[-1].documents] == ["d1"]
 
 
 def test_the_result_of_a_tool_inside_a_tool_is_no_evidence(recorded: Recorded, config: Any) -> None:

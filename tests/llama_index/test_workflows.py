@@ -245,6 +245,14 @@ def test_documents_of_plain_functions(instrumented: Recorded, ask: Callable[[], 
     assert attributes["ragtrace.retrieval.documents.count"] == 5
 
 
+def test_the_object_that_a_model_fills_in_is_no_evidence(instrumented: Recorded) -> None:
+    """LlamaIndex makes it by a tool that is named after its class."""
+    engine(llm=model(calls("Cover", item="pump", months=36)), output_cls=Cover).query(QUESTION)
+    (trace,) = instrumented.traces
+    assert (tuple(document.id for document in trace.documents), trace.facts.steps) == (IDS, ())
+    assert trace.answer == '{"item": "pump", "months": 36}'
+
+
 def test_documents_of_two_tools(instrumented: Recorded) -> None:
     class Both(Workflow):
         @step
