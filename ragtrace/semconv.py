@@ -172,3 +172,4 @@ CAUSES: Final = (
     "nothing_retrieved", "answered_without_context", "irrelevant_context", "contradicts_context", "unsupported",
     "wrong_refusal", "right_refusal", "no_answer", "truncated", "leak_from_context", "leak_by_model", "none",
 )  # fmt: skip
+CAUSE_TOLD_BY: Final = {"irrelevant_context": "unsupported"}  # derived from the one that a score has

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ragtrace import semconv
 from ragtrace.capture.model_messages import ToolCallPart, ToolResultPart, part_text
-from ragtrace.capture.request import Request, Run
+from ragtrace.capture.request import Run
 from ragtrace.records import LONG_PROMPT, Document
 
 _SESSIONS = 1_000

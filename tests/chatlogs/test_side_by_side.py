@@ -57,6 +57,11 @@ def test_other_questions_are_independent(store: Store) -> None:
     assert (row.pairs.pairs, row.pairs.value) == (20, 0.0)
     assert not row.by_pairs
     assert row.difference.value == pytest.approx(30 / 120)
+    store.write([asked(700, "Question 1?", False, prompt="v8")], [CHECK])
+    uneven = compare_sides(
+        store, *2 * [_side("v8", prompt_version="v8")]
+    ).rows  # the latest of a question is mostly one
+    assert not uneven[0].by_pairs  # that is always evaluated
 
 
 def test_two_versions_of_an_evaluator(store: Store) -> None:

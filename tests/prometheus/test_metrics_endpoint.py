@@ -83,8 +83,9 @@ def sink() -> PrometheusSink:
 
 def evaluated(answer: str = "x" * 50, p: float = 1.0, **fields: Any) -> Evaluation:
     value = min(1.0, len(answer) / 100)
-    score = Score("length", value, "pass" if value >= 0.62 else "fail", sampling_probability=p)
-    return Evaluation(make_trace(answer=answer, **fields), (score,), cause="unsupported", lag=0.4)
+    score = Score("length", value, "pass" if value >= 0.62 else "fail", sampling_probability=p, cause="unsupported")
+    other = Score("other", 0.5)  # of all requests, and of no cause
+    return Evaluation(make_trace(answer=answer, **fields), (score, other), cause="unsupported", lag=0.4)
 
 
 def test_children_are_there_before_the_first_event(sink: PrometheusSink) -> None:

@@ -222,7 +222,10 @@ def test_comparison_pairs_rows_by_id() -> None:
     assert compare(run(rows([0.1, 0.2], "a")), run(rows([0.1, 0.2], "b"))).matched == 2
     both = run(rows([0.1, 0.2], "a") + rows([0.3, 0.4], "b"))
     (d,) = compare(both, both).differences
-    assert (d.n, d.difference) == (4, 0.0)
+    assert (d.n, d.difference, d.mcnemar) == (2, 0.0, None)
+    better = run(rows([0.9, 0.2], "a") + rows([0.9, 0.4], "b"))
+    (d,) = compare(both, better).differences
+    assert (d.n, round(d.difference, 3), d.p) == (2, 0.35, 1.0)  # one question changed, however many models answered it
 
 
 def test_comparison_of_verdicts_without_values() -> None:

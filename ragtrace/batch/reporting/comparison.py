@@ -1,7 +1,7 @@
 """Compares two runs over the same rows and tests which differences are significant.
 `ragtrace.console.chatlogs.side_by_side` compares stored requests instead."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -15,6 +15,7 @@ from ragtrace.statistics import intervals
 BETTER, WORSE, NOTHING = "better", "worse", "no difference shown"
 _LEVEL = 0.05
 _DRAWS = 10_000
+_PASSES = {PASS: 1.0, FAIL: 0.0}
 _Pair = tuple[Result, Result]
 
 
@@ -24,7 +25,7 @@ class Difference:
 
     metric: str
     n: int
-    """Pairs of rows."""
+    """Questions: the rows of several models are one."""
     mean_a: float | None
     mean_b: float | None
     difference: float | None
@@ -103,19 +104,30 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Differ
     values = [(x, y) for x, y in both if x is not None and y is not None]
     labels = [(label_of(x, metric.name), label_of(y, metric.name)) for x, y in pairs]
     verdicts = [pair for pair in labels if set(pair) <= {PASS, FAIL}]
-    deltas = [y - x for x, y in values]
+    deltas = _by_question(pairs, both)
     only_a = sum(pair == (PASS, FAIL) for pair in verdicts)
     only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
-    mcnemar = intervals.mcnemar_p(only_a, only_b) if verdicts else None
-    presence = [(0.0 if x in (PASS, FAIL) else None, 0.0 if y in (PASS, FAIL) else None) for x, y in labels]
+    is_each_once = len({row.id for row, _ in pairs}) == len(pairs)
+    mcnemar = intervals.mcnemar_p(only_a, only_b) if verdicts and is_each_once else None
+    passes = [(_PASSES.get(x or ""), _PASSES.get(y or "")) for x, y in labels]
+    tested = deltas if deltas or is_each_once else _by_question(pairs, passes)
     return Difference(
         metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in values) if values else None,
         mean_b=fmean(y for _, y in values) if values else None, difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
-        p=intervals.permutation_p(deltas, draws=_DRAWS) if deltas else mcnemar, p_holm=None,
+        p=intervals.permutation_p(tested, draws=_DRAWS) if tested else mcnemar, p_holm=None,
         only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,
-        note="; ".join(_notes(metric, other, both if values else presence)),
+        note="; ".join(_notes(metric, other, both if values else passes)),
     )  # fmt: skip
+
+
+def _by_question(pairs: Sequence[_Pair], values: Sequence[tuple[float | None, float | None]]) -> list[float]:
+    """The mean change of each question: rows of several models answer the same one, and are not independent."""
+    changes: defaultdict[str, list[float]] = defaultdict(list)
+    for (row, _), (x, y) in zip(pairs, values, strict=True):
+        if x is not None and y is not None:
+            changes[row.id].append(y - x)
+    return [fmean(each) for each in changes.values()]
 
 
 def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, float | None]]) -> list[str]:

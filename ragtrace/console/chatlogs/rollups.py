@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ragtrace import semconv
 from ragtrace.evaluation import NOT_APPLICABLE
 from ragtrace.statistics import Sums
 
@@ -32,8 +33,6 @@ def latency_of(step: float) -> float:
 
 NO_VERDICT: Mapping[str, Any] = {"value": None, "label": None, "error": None}
 """Replaces these columns of a score of which only the cost is added."""
-_TELLS = {"irrelevant_context": "unsupported"}
-"""Causes that `ragtrace.evaluate.causes` derives from another one that an evaluator tells."""
 
 
 def add(
@@ -72,7 +71,7 @@ def _cause_probabilities(scored: Sequence[tuple[Mapping[str, Any], Mapping[str, 
     """
     probabilities: dict[tuple[Any, Any], float] = {}
     for trace, score in scored:
-        if score["cause"] and score["cause"] in (trace["cause"], _TELLS.get(trace["cause"])):
+        if score["cause"] and score["cause"] in (trace["cause"], semconv.CAUSE_TOLD_BY.get(trace["cause"])):
             before = probabilities.get(_span(trace), 0.0)
             probabilities[_span(trace)] = max(before, score["probability"])
     return probabilities

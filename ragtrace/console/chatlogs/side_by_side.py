@@ -159,11 +159,14 @@ def _row(
     pairs = _pairs(a, b, key_of)
     difference = None
     if len(pairs) >= LEAST_PAIRS:
-        # Of one request both scores are needed: the rarer one decides. Each question counts once.
+        # Of one request both scores are needed: the rarer one decides. Each question counts once, whatever its weight.
         weights = [min(x.probability, y.probability) if same else 1.0 for x, y in pairs]
         difference = paired_difference([(x.failed, y.failed) for x, y in pairs], weights)
     shared = {key_of[x.trace] for x, _ in pairs}
     covers = all(sum(key_of.get(verdict.trace) in shared for verdict in of) >= COVERED * len(of) for of in (a, b))
+    covers &= (
+        len({verdict.probability for verdict in (*a, *b)}) == 1
+    )  # else the latest ones are mostly the certain ones
     by_pairs = difference is not None and (same or covers)
     decisive = difference if difference is not None and by_pairs else whole
     worse = tuple((x.trace, y.trace) for x, y in pairs if y.failed and not x.failed)

@@ -20,8 +20,6 @@ from ragtrace.statistics.true_share import PRECISION, JudgedLog, TrueShare, true
 MONTH = 30 * 86_400.0
 LEAST = 10
 """Reviewed logs below which a share says nothing."""
-_MOST = 100_000
-"""Most scored requests that are read, the newest ones."""
 
 
 def estimate(  # noqa: PLR0917 what is estimated
@@ -82,9 +80,9 @@ def _sums(store: Store, evaluator: str, version: str, conditions: Sequence[Any])
     sign = badness_sign(store, evaluator)
     own = [scores.c.evaluator == evaluator, scores.c.label.in_(("pass", "fail"))]
     own += [scores.c.version == version] if version else []
-    newest = select(func.max(scores.c.id).label("id")).join(traces, traces.c.id == scores.c.trace)
-    newest = newest.where(*own, *conditions).group_by(scores.c.trace).order_by(scores.c.trace.desc()).limit(_MOST)
-    one = newest.subquery()
+    # Not joined: SQLite would search the scores of the whole period for each request.
+    requests = scores.c.trace.in_(select(traces.c.id).where(*conditions))
+    one = select(func.max(scores.c.id).label("id")).where(*own, requests).group_by(scores.c.trace).subquery()
     value = case(
         (scores.c.value.is_not(None), sign * scores.c.value), (scores.c.label == "fail", 1.0), else_=0.0
     )  # fmt: skip
