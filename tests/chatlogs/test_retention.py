@@ -14,7 +14,7 @@ from ragtrace.batch.reporting.page import write as write_page
 from ragtrace.cli import main
 from ragtrace.console.chatlogs import retention, schema
 from ragtrace.console.chatlogs.ingest import ingest
-from ragtrace.console.chatlogs.retention import Removal, Retention, delete_user, prune
+from ragtrace.console.chatlogs.retention import Removal, Retention, delete_user, prune, prune_hourly
 from ragtrace.console.chatlogs.schema import feedback, items, reviews, sums, traces, users, verdicts
 from ragtrace.console.chatlogs.search import find
 from ragtrace.console.chatlogs.spill import Spill, spill_path
@@ -85,7 +85,7 @@ def test_a_user_is_forgotten_completely(store_url: str, key: str | None, tmp_pat
             assert find(store, Filter(text="annamark1query")).rows == ()
             assert len(find(store, Filter(text="bertmark2query")).rows) == 1
         waiting: list[object] = []
-        spill.drain(waiting.extend)
+        spill.drain(lambda batch: waiting.extend(batch) or len(batch))
         assert (len(waiting), delete_user(store, "anna")) == (1, Removal())
     for file in tmp_path.rglob("*"):
         if file.is_file():
@@ -101,6 +101,10 @@ def test_what_is_too_old_goes(store: Store) -> None:
     assert prune(store, Retention(), now=NOW + 1e9) == Removal()
     assert (prune(store, Retention(days=1), now=NOW + 5 * DAY).traces, set(_counts(store).values())) == (15, {0})
     assert count(store, sums) == 0
+    for left in (0, 20):
+        store.write([made(n) for n in range(20)])
+        prune_hourly(store, Retention(days=1))  # once an hour, whichever process does it
+        assert count(store, traces) == left
 
 
 def test_a_clock_that_ran_ahead_keeps_nothing_longer(store: Store) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy.pool import QueuePool
 import ragtrace
 from ragtrace.base.background import Bounds
 from ragtrace.console.chatlogs import sink as sinks
+from ragtrace.console.chatlogs.encryption import Keys
 from ragtrace.console.chatlogs.engine import create_store_engine, display_name, parse_url
 from ragtrace.console.chatlogs.evaluation_json import dumps, from_json
 from ragtrace.console.chatlogs.schema import traces
@@ -230,7 +231,10 @@ def test_a_database_that_goes_away(postgresql: Any, tmp_path: Path, monkeypatch:
 
 
 def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An evaluation that cannot be stored for what it is is counted; those beside it are stored."""
+    """An evaluation that cannot be stored for what it is is counted; those beside it are stored, spilled ones, too. A
+    spilled line whose key is gone is kept apart."""
+    Spill(tmp_path / "s.db.spill", Keys("22" * 32)).append([made(50)])
+    Spill(tmp_path / "s.db.spill").append([made(51, query="poison"), made(52)])
     sink = StoreSink(str(tmp_path / "s.db"))
     write = Store.write
 
@@ -243,9 +247,10 @@ def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatc
     for n in range(20):
         sink(made(n, query="poison" if n == 7 else "fine"))
     assert sink.flush(60)
-    assert (sink.written, sink.lost) == (19, 1)
     sink.close()
-    assert _stored(str(tmp_path / "s.db")) == 19
+    assert (sink.written, sink.lost, sink.spill_bytes) == (20, 2, 0)
+    assert _stored(str(tmp_path / "s.db")) == 20
+    assert (tmp_path / "s.db.spill.unread").read_bytes().count(b"sealed") == 1
 
 
 def test_a_deleted_file_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -349,7 +354,11 @@ def test_a_line_that_was_not_finished(tmp_path: Path) -> None:
         file.write(b'{"trace": {"tra')
     spill.append([made(2)])
     found: list[Any] = []
-    assert (spill.drain(found.extend), [e.trace.trace_id for e in found], len(spill)) == ((2, 1), [2, 3], 0)
+    assert (
+        spill.drain(lambda batch: found.extend(batch) or len(batch)),
+        [e.trace.trace_id for e in found],
+        len(spill),
+    ) == ((2, 1), [2, 3], 0)
 
 
 def test_what_is_not_taken_stays(tmp_path: Path) -> None:
@@ -357,14 +366,15 @@ def test_what_is_not_taken_stays(tmp_path: Path) -> None:
     spill = Spill(tmp_path / "x.spill")
     spill.append([made(n) for n in range(300)])
 
-    def refuse(batch: Any) -> None:
+    def refuse(batch: Any) -> int:
         if batch[0].trace.trace_id > 200:
             raise StoreError("away")
+        return len(batch)
 
     with pytest.raises(StoreError, match="away"):
         spill.drain(refuse)
     found: list[Any] = []
-    assert spill.drain(found.extend) == (300, 0)
+    assert spill.drain(lambda batch: found.extend(batch) or len(batch)) == (300, 0)
 
 
 def test_forgetting_while_others_append(tmp_path: Path) -> None:
@@ -381,7 +391,7 @@ def test_forgetting_while_others_append(tmp_path: Path) -> None:
             spill.forget("u0")
     spill.forget("u0")
     found: list[Any] = []
-    spill.drain(found.extend)
+    spill.drain(lambda batch: found.extend(batch) or len(batch))
     assert sorted(e.trace.trace_id for e in found) == [100 * k + n + 1 for k in range(3) for n in range(1, 50, 2)]
 
 

@@ -17,7 +17,8 @@ from ragtrace.console.chatlogs import schema
 from ragtrace.console.chatlogs.encryption import read_keys, user_keys
 from ragtrace.console.chatlogs.key_change import rekey
 from ragtrace.console.chatlogs.overview import overview
-from ragtrace.console.chatlogs.schema import bucket, contents, id_for, lowest_id, scores, traces
+from ragtrace.console.chatlogs.retention import Retention, prune
+from ragtrace.console.chatlogs.schema import bucket, contents, end_id, id_for, lowest_id, scores, traces
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.errors import MissingExtraError, SettingError, StoreError
 from ragtrace.evaluation import evaluator
@@ -85,13 +86,14 @@ def test_texts_that_databases_refuse(any_store: Store) -> None:
     odd = "a\0b\ud800c\U0001f600"
     given = made(
         1, Score("x\0y", 0.5, explanation=odd), query=odd, answer=odd, error=odd,
-        documents=(Document("d", odd, None, {odd: odd}),),
+        documents=(Document("d", odd, None, {odd: odd}), Document("pair", "Let \ud835\udc65 be")),
         attributes={odd: {1, 2}, "path": Path("/x")}, facts=Facts(app=odd, user_id=odd, session_id=odd),
     )  # fmt: skip
     assert any_store.write([given]) == 1
     trace = any_store.get(_hex(1)).trace
     assert trace.answer == (odd if any_store.keys else "a\ufffdb\ufffdc\U0001f600")
     assert (trace.documents[0].content, trace.attributes["path"]) == (odd, "/x")
+    assert prune(any_store, Retention(days=1), now=NOW + 1e6).traces == 1  # its words are those that were indexed
 
 
 def test_values_that_are_none(store: Store) -> None:
@@ -126,6 +128,23 @@ def test_ids_grow_with_time() -> None:
     assert 0 < ids[0] < ids[-1] < 2**53
     assert id_for(1e12, 0) < 2**53
     assert id_for(0.0, 0) == lowest_id(-5.0) == 0
+    assert end_id(1.5e9) > id_for(1.4e9, 4_095)  # before 2020
+
+
+def test_a_file_that_was_replaced(tmp_path: Path) -> None:
+    """A running console goes on with a restored backup; what it wrote into the old file would be lost."""
+    file, backup = tmp_path / "s.db", tmp_path / "b.db"
+    open_store(str(backup)).close()
+    with closing(open_store(str(file))) as store:
+        store.write([made(1)])
+        backup.replace(file)
+        for log in tmp_path.glob("s.db-*"):
+            log.unlink()
+        store.write([made(2)])
+        assert (count(store, traces), store.get(_hex(2)) is not None) == (1, True)
+        file.unlink()
+        with pytest.raises(StoreError, match="was deleted"):
+            store.get(_hex(2))
 
 
 def test_buckets_grow_with_values() -> None:

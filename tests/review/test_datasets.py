@@ -157,12 +157,12 @@ def test_labels_come_in_once(bare: tuple[Store, list[str]], tmp_path: Path) -> N
     assert said == {("ann", "fail"), ("bob", "pass"), ("import", "fail")}
     assert (count(store, reviews), count(store, verdicts)) == (3, 4)
     assert set(store.rows(select(users.c.disabled))) == {(True,)}
-    again = {"trace_id": hexes[0], "evaluator": "good", "label": "unsure", "reviewer": "ann"}
+    again = {"trace_id": hexes[0], "evaluator": "good", "label": "unsure", "reviewer": "ann", "comment": "more"}
     import_labels(store, lines_of(tmp_path, again), now=NOW)
     assert ("ann", "unsure") in {(row.reviewer, row.verdict) for row in load_verdicts(store, "good")}
     row, *_ = store.rows(select(reviews).order_by(reviews.c.id))
     assert count(store, verdicts) == 4
-    assert store.unseal(hexes[0], row._mapping, ("comment",))["comment"] == "c\u00e9"
+    assert store.unseal(hexes[0], row._mapping, ("comment",))["comment"] == "c\u00e9\nmore"
     assert row.source == "import"
 
 

@@ -173,6 +173,8 @@ def store_error(error: BaseException, url: URL) -> StoreError:
 
 def is_transient(error: DBAPIError) -> bool:
     """Whether the same statement may succeed later (locked, full, unreachable); False if its values are invalid."""
+    if getattr(error.orig, "sqlstate", "") == "54000":  # a value is too large for PostgreSQL
+        return False
     kinds = (OperationalError, InterfaceError, InternalError)
     # DatabaseError itself: the file is damaged, or not a file of SQLite.
     return isinstance(error, kinds) or type(error) is DatabaseError or error.connection_invalidated

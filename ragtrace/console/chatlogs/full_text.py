@@ -28,7 +28,9 @@ _SEPARATE = re.compile(
     r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _MOST = (50_000, 100_000, 250_000)
-"""Characters of query, answer and chunks that are indexed; PostgreSQL accepts at most a megabyte of words."""
+"""Characters of query, answer and chunks that are indexed."""
+_MOST_BYTES = (80_000, 160_000, 480_000)
+"""The same in PostgreSQL, in bytes of words: a tsvector holds a megabyte."""
 
 
 def create(connection: Connection) -> None:
@@ -71,10 +73,16 @@ def add(connection: Connection, entries: Sequence[IndexedWords]) -> None:
             "INSERT INTO search (rowid, query, answer, chunks) VALUES (?, ?, ?, ?)", sorted(entries)
         )
         return
+    first, second, third = _MOST_BYTES
+    cut = [(i, _cut(query, first), _cut(answer, second), _cut(chunks, third)) for i, query, answer, chunks in entries]
     # A lexeme that is not a word separates the three parts, so that no phrase spans two of them.
     apart = " || '''|'':1'::tsvector || "
     vector = apart.join(["to_tsvector('simple', %s)"] * 3)
-    connection.exec_driver_sql(f"INSERT INTO search (trace, words) VALUES (%s, {vector})", sorted(entries))
+    connection.exec_driver_sql(f"INSERT INTO search (trace, words) VALUES (%s, {vector})", sorted(cut))
+
+
+def _cut(words: str, most: int) -> str:
+    return words if 4 * len(words) <= most else words.encode()[:most].decode(errors="ignore")
 
 
 def remove(connection: Connection, entries: Sequence[IndexedWords]) -> None:

@@ -7,12 +7,13 @@ import re
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection, delete, exists, func, or_, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from ragtrace.console.chatlogs import full_text
 from ragtrace.console.chatlogs.encryption import user_keys
@@ -20,8 +21,9 @@ from ragtrace.console.chatlogs.engine import chunks
 from ragtrace.console.chatlogs.reader import TOPIC, TOPIC_SEAL, read_questions
 from ragtrace.console.chatlogs.schema import (
     contents,
+    end_id,
     feedback,
-    lowest_id,
+    meta,
     reviews,
     scores,
     sums,
@@ -34,7 +36,9 @@ from ragtrace.console.chatlogs.spill import Spill, spill_path
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.errors import StoreError
 
-_DAY = 86_400.0
+_HOUR, _DAY = 3_600.0, 86_400.0
+_PRUNED = "store:pruned"
+"""The name of the time of the last prune in the table `meta`."""
 _BATCH = 200
 _STRAY_DAYS, _MOST_STRAY = 7.0, 100_000
 """Feedback may come before its trace. What is older, or exceeds the number, belongs to traces that were not sampled."""
@@ -75,7 +79,7 @@ def prune(store: Store, retention: Retention, now: float | None = None) -> Remov
     total = _remove_stray_feedback(store, (time.time() if now is None else now) - _STRAY_DAYS * _DAY)
     if retention.days:
         before = (time.time() if now is None else now) - retention.days * _DAY
-        oldest = select(traces.c.id).where(traces.c.id < lowest_id(before + 1), traces.c.started < before)
+        oldest = select(traces.c.id).where(traces.c.id < end_id(before), traces.c.started < before)
         total += _remove_all(store, oldest.order_by(traces.c.id).limit(_BATCH))
         # A client's clock may run ahead: what was stored so long ago is as old.
         total += _remove_all(store, select(traces.c.id).where(traces.c.stored < before).limit(_BATCH))
@@ -87,6 +91,19 @@ def prune(store: Store, retention: Retention, now: float | None = None) -> Remov
                 break
             total += removal
     return total
+
+
+def prune_hourly(store: Store, retention: Retention) -> None:
+    """Prunes unless a process did so in the last hour. Raises StoreError as the store does."""
+    now = time.time()
+    row = meta.c.name == _PRUNED
+    last = float(store.scalar(select(meta.c.value).where(row)) or 0.0)
+    if 0.0 <= now - last < _HOUR:
+        return
+    if not store.execute(update(meta).where(row).values(value=str(now))):
+        with suppress(IntegrityError):  # another process was faster
+            store.execute(insert(meta).values(name=_PRUNED, value=str(now)))
+    prune(store, retention)
 
 
 def _remove_stray_feedback(store: Store, before: float) -> Removal:
@@ -204,7 +221,17 @@ def rewrite_files(store: Store) -> None:
     try:
         if not store.sqlite:
             with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                for table in ("contents", "details", "traces", "scores", "feedback", "reviews", "topics", "search"):
+                for table in (
+                    "contents",
+                    "details",
+                    "traces",
+                    "scores",
+                    "feedback",
+                    "reviews",
+                    "topics",
+                    "search",
+                    "views",
+                ):
                     connection.execute(text(f"VACUUM FULL {table}"))
             return
         # Rewrites FTS5's index, so that nothing of removed traces is left in it.

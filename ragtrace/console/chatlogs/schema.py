@@ -54,6 +54,11 @@ def lowest_id(started: float) -> int:
     return min(max(int(started) - _EPOCH, 0), 2**31 - 1) << _SECOND
 
 
+def end_id(until: float) -> int:
+    """Returns an id above those of all traces that started before a time."""
+    return lowest_id(max(until, _EPOCH) + 1)
+
+
 def id_for(started: float, salt: int) -> int:
     """Returns the id for a trace that started then. If it is taken, the trace gets any free id of the same second."""
     return lowest_id(started) | int(started % 1 * 1000) << 12 | salt & 0xFFF
@@ -84,7 +89,7 @@ def in_period(since: float, until: float, app: str = "") -> list[ColumnElement[b
     answer. `app` selects one application; empty for all."""
     return [
         traces.c.id >= lowest_id(since),
-        traces.c.id < lowest_id(until + 1),
+        traces.c.id < end_id(until),
         traces.c.started >= since,
         traces.c.started < until,
         *([traces.c.app == app] if app else []),

@@ -24,7 +24,7 @@ from ragtrace.console.chatlogs.filters import (
     score_conditions,
     used_buckets,
 )
-from ragtrace.console.chatlogs.schema import contents, evaluators, lowest_id, scores, traces
+from ragtrace.console.chatlogs.schema import contents, end_id, evaluators, lowest_id, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter, Page, TraceSummary
 from ragtrace.errors import SettingError
@@ -60,7 +60,7 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
     with store.reading() as connection:
         conditions = parse_filter(store, connection, filter)
         low = 0 if filter.since is None else lowest_id(filter.since)
-        high = _HIGHEST if filter.until is None else lowest_id(filter.until + 1)
+        high = _HIGHEST if filter.until is None else end_id(filter.until)
         until = time.monotonic() + _SECONDS
         search = _Search(connection, conditions, low, high, min(max(1, limit), _MOST), until)
         matches = _newest(search, after) if order == "newest" else _worst(search, filter, after)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ragtrace.base.background import Background, Bounds
 from ragtrace.console.chatlogs.encryption import Keys
 from ragtrace.console.chatlogs.engine import display_name, parse_url
-from ragtrace.console.chatlogs.retention import Retention, prune
+from ragtrace.console.chatlogs.retention import Retention, prune_hourly
 from ragtrace.console.chatlogs.spill import SIZE, Spill, SpillFullError, spill_path
 from ragtrace.console.chatlogs.store import Store, open_store
 from ragtrace.errors import RagtraceError, StoreError
@@ -68,7 +68,7 @@ class StoreSink:
         """Times that the database did not take a batch."""
         self._next_try = 0.0
         self._pause = _BACKOFF[0]
-        self._pruned = time.monotonic() - _HOUR + 60.0
+        self._pruned = -_HOUR
         self._batch: Sequence[Evaluation] = ()
         """What the worker thread stores or spills at present."""
         try:
@@ -142,20 +142,26 @@ class StoreSink:
     def _stored(self, batch: Sequence[Evaluation]) -> bool:
         """Whether the database took the batch."""
         try:
-            self._opened().write(batch, self._checks)
+            self._write(batch)
         except (RagtraceError, OSError) as error:
             self._failed(error)
             return False
-        except Exception as error:  # noqa: BLE001 e.g. an object of the application's that cannot be written
-            if len(batch) == 1:  # the evaluation itself is what the database does not take
-                self._lose(1, type(error).__name__)
-                return True
-            for evaluation in batch:
-                self._put([evaluation])
-            return True
-        self.written += len(batch)
         self._next_try, self._pause = 0.0, _BACKOFF[0]
         return True
+
+    def _write(self, batch: Sequence[Evaluation]) -> int:
+        """Store a batch, one by one where the database refuses a value of it; how many it took."""
+        try:
+            self._opened().write(batch, self._checks)
+        except (RagtraceError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 e.g. an object of the application's that cannot be written
+            if len(batch) > 1:
+                return sum(self._write([evaluation]) for evaluation in batch)
+            self._lose(1, type(error).__name__)  # the evaluation itself is what the database does not take
+            return 0
+        self.written += len(batch)
+        return len(batch)
 
     def _opened(self) -> Store:
         """The store, opened again where its file was deleted. Raises SettingError where a newer version of ragtrace has
@@ -182,18 +188,16 @@ class StoreSink:
         if time.monotonic() < self._next_try or self._queue.closed:
             return
         try:
-            if len(self._spill):
-                self._drain()
             if self._retention is not None and time.monotonic() - self._pruned > _HOUR:
                 self._pruned = time.monotonic()
-                prune(self._opened(), self._retention)
+                prune_hourly(self._opened(), self._retention)
+            if len(self._spill):
+                self._drain()
         except (RagtraceError, OSError, SQLAlchemyError) as error:
             self._failed(error)
 
     def _drain(self) -> None:
-        store = self._opened()
-        count, damaged = self._spill.drain(lambda batch: store.write(batch, self._checks))
-        self.written += count
+        count, damaged = self._spill.drain(self._write)
         if count or damaged:
             _log.warning("ragtrace: %s stored %d spilled evaluations; %d were damaged", self._name, count, damaged)
 

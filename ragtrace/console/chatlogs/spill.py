@@ -32,7 +32,7 @@ def spill_path(url: URL) -> Path:
     """Returns the path of the spill file: next to SQLite's file; for PostgreSQL in the user's state folder
     (`$XDG_STATE_HOME/ragtrace`, by default `~/.local/state/ragtrace`)."""
     if url.get_backend_name() == "sqlite":
-        return Path(f"{url.database}.spill")
+        return Path(f"{os.path.realpath(str(url.database))}.spill")
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = hashlib.sha256(f"{url.host}:{url.port}/{url.database}?{url.query.get('host', '')}".encode()).hexdigest()[:16]
     return base / "ragtrace" / f"{name}.spill"
@@ -68,19 +68,18 @@ class Spill:
                 os.ftruncate(file, before)
                 raise
 
-    def drain(self, store: Callable[[Sequence[Evaluation]], object]) -> tuple[int, int]:
-        """Passes all evaluations to `store` in batches and empties the file. Returns the number of evaluations and of
-        unreadable lines. If `store` raises an exception, the file stays as it is."""
+    def drain(self, store: Callable[[Sequence[Evaluation]], int]) -> tuple[int, int]:
+        """Passes all evaluations to `store` in batches, which returns how many it took, and empties the file. Returns
+        the number of those and of unreadable lines; lines of another key are kept in a file beside it, `.unread`. If
+        `store` raises an exception, the file stays as it is."""
         if not len(self):
             return 0, 0
         done = damaged = 0
         with self._locked() as file, self.path.open("rb") as lines:
             while batch := list(islice(lines, _BATCH)):
-                evaluations = [each for each in map(self._read, batch) if each is not None]
+                evaluations = [each for each in map(self._read_or_keep, batch) if each is not None]
                 damaged += len(batch) - len(evaluations)
-                if evaluations:
-                    store(evaluations)
-                done += len(evaluations)
+                done += store(evaluations) if evaluations else 0
             os.ftruncate(file, 0)
         return done, damaged
 
@@ -113,6 +112,14 @@ class Spill:
         trace_id = f"{evaluation.trace.trace_id:032x}"
         ciphertext = base64.b64encode(self._keys.seal(trace_id, plain)).decode()
         return json.dumps({"sealed": ciphertext, "key": self._keys.ids[0], "of": trace_id}).encode() + b"\n"
+
+    def _read_or_keep(self, line: bytes) -> Evaluation | None:
+        try:
+            return self._read(line)
+        except StoreError:  # of a key that is gone: the lines behind it must not wait for it
+            with open(f"{self.path}.unread", "ab", opener=private_opener) as unread:
+                unread.write(line)
+            return None
 
     def _read(self, line: bytes) -> Evaluation | None:
         """Reads an evaluation; None for an unfinished line of a killed process, and for any other invalid line."""

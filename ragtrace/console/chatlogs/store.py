@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ragtrace.base.background import after_fork
-from ragtrace.errors import MissingExtraError, SettingError, package
+from ragtrace.errors import MissingExtraError, SettingError, StoreError, package
 
 try:
     from sqlalchemy import Connection, Engine, Executable, Row, insert, select
@@ -60,7 +60,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Opens a connection that sees one state of the store. Raises StoreError if the database cannot be read."""
-        with self._translated_errors(), self.engine.connect() as connection:
+        with self._translated_errors(), self._connected() as connection:
             if not self.sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             yield connection
@@ -82,7 +82,7 @@ class Store:
         Committed data survives a kill. Must not be nested. Raises StoreError if the database cannot be written:
         unreachable, full, or locked for more than 15 seconds. A violated constraint raises SQLAlchemy's IntegrityError.
         """
-        with self._translated_errors(), self._writer_lock, self.engine.connect() as connection:
+        with self._translated_errors(), self._writer_lock, self._connected() as connection:
             connection.execution_options(immediate=True)
             with connection.begin():
                 yield connection
@@ -91,6 +91,14 @@ class Store:
         """Runs one statement as `writing` does, with its errors; returns the number of rows that it changed."""
         with self.writing() as connection:
             return connection.execute(statement).rowcount
+
+    def _connected(self) -> Connection:
+        if self.is_gone():  # e.g. a backup was restored: what is written into the old file would be lost
+            self.engine.dispose()
+            self.note_file()
+            if self._file is None:
+                raise StoreError(f"the store {self.name} was deleted; restore it, or start this process again")
+        return self.engine.connect()
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:

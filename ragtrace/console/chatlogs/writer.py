@@ -81,7 +81,7 @@ def _rows(keys: Keys | None, evaluation: Evaluation, now: float) -> Rows:
     }  # fmt: skip
     words = None
     if keys is None:
-        words = full_text.index_words(0, trace.query, trace.answer, [d.content for d in trace.documents])[1:]
+        words = full_text.index_row({"trace": 0, **texts})[1:]  # as they are read when the trace is deleted
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in texts.values() if part)
     row = _trace_row(keys, evaluation, trace_id, now) | {"size": size}
     new_scores = [_score_rows(keys, score, trace_id, now) for score in evaluation.scores]

@@ -159,7 +159,7 @@ def read_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> 
 def _merged(review: Review, before: Review) -> Review:
     return replace(
         review,
-        comment=review.comment or before.comment,
+        comment="\n".join(dict.fromkeys(filter(None, (before.comment, review.comment)))) or None,
         corrected=review.corrected or before.corrected,
         answers={**before.answers, **review.answers},
         evidence=review.evidence or before.evidence,
