@@ -150,7 +150,7 @@ def test_dropped_requests_are_counted_with_the_next_line(tmp_path: Path) -> None
     path = written(tmp_path / "j", [dropped] * 1_000 + [evaluation(time.time(), judged(True))] + [dropped])
     assert [entry.dropped for entry in read(path)] == [{"queue_full": 1_000}, {"queue_full": 1}]
     (app,) = live_report(path, time.time() - HOUR, time.time() + 1).apps
-    assert (app.evaluated, app.dropped) == (1, {"queue_full": 1_001})
+    assert (app.evaluated, app.dropped, app.requests) == (1, {"queue_full": 1_001}, 1_002)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
