@@ -52,8 +52,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @dataclass(slots=True)
 class Gathering:
-    """A consumer that keeps every trace."""
-
     traces: list[Trace] = field(default_factory=list)
 
     def sample(self, trace: Trace) -> Decision:
@@ -139,7 +137,6 @@ def _both_dialects(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def traced_langchain(recorded: Recorded) -> Iterator[Recorded]:
-    """LangChain traced with content."""
     from ragtrace_langchain import RagtraceLangChainInstrumentor
 
     instrumentor = RagtraceLangChainInstrumentor()
@@ -150,7 +147,6 @@ def traced_langchain(recorded: Recorded) -> Iterator[Recorded]:
 
 @pytest.fixture
 def by_hand(recorded: Recorded) -> Iterator[Recorded]:
-    """What is recorded by hand, with texts."""
     manual.set_recorder(Recorder(recorded.provider, capture=ContentPolicy(spans=True), consumer=recorded.consumer))
     yield recorded
     manual.set_recorder(None)

@@ -81,7 +81,6 @@ class Server:
         self._execute("postgres", "CREATE DATABASE shared TEMPLATE migrated")
 
     def start(self) -> None:
-        """Start the server and wait until it accepts connections."""
         options = f"{_OPTIONS} -c unix_socket_directories={self.folder}"
         self.run(
             "pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", options, "-w", "start"
@@ -157,7 +156,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
-    """An empty store."""
     yield from _opened(store_url)
 
 
@@ -168,7 +166,6 @@ def shared_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def count(store: Store, table: FromClause) -> int:
-    """The rows of a table."""
     from sqlalchemy import func, select
 
     with store.reading() as connection:

@@ -22,7 +22,6 @@ Make = Callable[..., Background[Any]]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes queues, and closes them at the end."""
     with ExitStack() as queues:
         yield lambda work, *bounds, **more: queues.enter_context(closing(Background("test", work, *bounds, **more)))
 

@@ -57,7 +57,6 @@ def test_addresses_of_every_form_are_taken(address: str, signal: str, monkeypatc
 
 
 def test_a_password_in_a_wrong_address_is_not_shown() -> None:
-    """Messages reach logs."""
     with pytest.raises(SettingError) as caught:
         load({"transport": "nats://ada:s3\u2100cret@host:4222/s"}, {})
     assert "cret" not in str(caught.value)

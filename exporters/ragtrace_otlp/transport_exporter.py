@@ -10,16 +10,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanContext
 
 from ragtrace import semconv
-from ragtrace_brokers.message import (
-    CONTENT_IN_STORE,
-    HEADER_CONTENT,
-    HEADER_PROBABILITY,
-    HEADER_SCHEMA,
-    HEADER_TENANT,
-    SCHEMA,
-    Publisher,
-    TraceMessage,
-)
+from ragtrace_brokers import message
 from ragtrace_otlp.span_encoder import encode_spans
 
 _OPEN = 10_000
@@ -34,12 +25,12 @@ class TransportSpanExporter(SpanExporter):
     """Gathers the spans of a trace until the root of its request comes, which says whether it was sampled."""
 
     def __init__(
-        self, open_publisher: Callable[[], Publisher], settle_store: Callable[[], object] | None = None
+        self, open_publisher: Callable[[], message.Publisher], settle_store: Callable[[], object] | None = None
     ) -> None:
         """`open_publisher` is called at the first request, in the thread that exports. With `settle_store`, which waits
         until the store has the requests, messages have their ids alone."""
         self._open_publisher, self._settle_store = open_publisher, settle_store
-        self._publisher: Publisher | None = None
+        self._publisher: message.Publisher | None = None
         self._traces: OrderedDict[int, dict[int, list[ReadableSpan]]] = OrderedDict()
         """By trace id, and then by the id of the span above: ended spans whose root has not come."""
         self._spans = 0
@@ -48,7 +39,7 @@ class TransportSpanExporter(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Publish the requests whose roots are among the spans. A broker that is full or away is tried again for ten
         seconds; what it does not take then is lost, and the batch counts as failed."""
-        messages: list[TraceMessage] = []
+        messages: list[message.TraceMessage] = []
         for span in spans:
             if span.context is None:
                 continue
@@ -81,7 +72,7 @@ class TransportSpanExporter(SpanExporter):
             self._traces.pop(root.trace_id, None)
         return members
 
-    def _publish(self, messages: Sequence[TraceMessage]) -> bool:
+    def _publish(self, messages: Sequence[message.TraceMessage]) -> bool:
         if not messages:
             return True
         if self._publisher is None:
@@ -104,13 +95,16 @@ class TransportSpanExporter(SpanExporter):
             self._publisher.close()
 
 
-def _message(root: ReadableSpan, context: SpanContext, payload: bytes | None) -> TraceMessage:
+def _message(root: ReadableSpan, context: SpanContext, payload: bytes | None) -> message.TraceMessage:
     """The message of a request; without a payload the one with its ids."""
     attributes = root.attributes or {}
-    headers = {HEADER_SCHEMA: SCHEMA, HEADER_PROBABILITY: repr(attributes.get(semconv.PROBABILITY, 1.0))}
+    headers = {
+        message.HEADER_SCHEMA: message.SCHEMA,
+        message.HEADER_PROBABILITY: repr(attributes.get(semconv.PROBABILITY, 1.0)),
+    }
     if tenant := attributes.get(semconv.TENANT):
-        headers[HEADER_TENANT] = str(tenant)
+        headers[message.HEADER_TENANT] = str(tenant)
     if payload is None:
-        headers[HEADER_CONTENT] = CONTENT_IN_STORE
+        headers[message.HEADER_CONTENT] = message.CONTENT_IN_STORE
         payload = context.span_id.to_bytes(8, "big")
-    return TraceMessage(f"{context.trace_id:032x}", payload, headers)
+    return message.TraceMessage(f"{context.trace_id:032x}", payload, headers)

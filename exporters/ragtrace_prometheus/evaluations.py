@@ -94,8 +94,8 @@ class Evaluations:
         cause = evaluation.cause if evaluation.cause in semconv.CAUSES else "none"
         self._metrics.causes.inc(cause)
         # An evaluator with a share of its own has a smaller probability than the request.
-        told = (cause, semconv.CAUSE_TOLD_BY.get(cause))
-        scores = [score for score in evaluation.scores if score.cause and score.cause in told] or evaluation.scores
+        causes = (cause, semconv.CAUSE_TOLD_BY.get(cause))
+        scores = [score for score in evaluation.scores if score.cause and score.cause in causes] or evaluation.scores
         probability = max((score.sampling_probability for score in scores), default=1.0)
         if not self._metrics.cause_weight.has(cause, *origin):
             for each in semconv.CAUSES:

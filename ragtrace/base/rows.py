@@ -33,10 +33,8 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id",),
     **{field: _ALIASES.get(field, (field,)) for field in map(field_of, INPUTS)},
-    "model": ("model", "app", "prompt_version"),
-    "duration": ("duration", "latency"),
-    "cost": ("cost",),
-}
+    "model": ("model", "app", "prompt_version"), "duration": ("duration", "latency"), "cost": ("cost",),
+}  # fmt: skip
 """The fields of a row and the column names that are tried for them, in order. Every input of `records.INPUTS` is a
 field."""
 _MAIN = ("query", "answer", "contexts", "steps")

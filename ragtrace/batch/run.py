@@ -268,15 +268,8 @@ def to_run(plan: Plan, outcome: Outcome, started: float) -> EvaluationRun:
 def _result(line: ScoredRow) -> Result:
     row, trace = line.row, line.row.trace
     return Result(
-        id=str(row.id),
-        query=trace.query,
-        answer=trace.answer,
-        contexts=tuple(d.content for d in trace.documents),
-        reference=trace.reference,
-        model=row.model,
-        perturbation=row.perturbation,
-        original=None if row.original is None else str(row.original),
-        duration=row.duration,
-        cost=row.cost,
+        id=str(row.id), query=trace.query, answer=trace.answer, contexts=tuple(d.content for d in trace.documents),
+        reference=trace.reference, model=row.model, perturbation=row.perturbation,
+        original=None if row.original is None else str(row.original), duration=row.duration, cost=row.cost,
         scores=line.scores,
-    )
+    )  # fmt: skip

@@ -14,17 +14,8 @@ from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode
 
 from ragtrace import semconv
 from ragtrace._version import __version__
+from ragtrace.capture import model_messages
 from ragtrace.capture.content import Attributes, ContentPolicy, document_attributes, quoted
-from ragtrace.capture.model_messages import (
-    MediaPart,
-    ModelMessage,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolDefinition,
-    ToolResultPart,
-)
 from ragtrace.capture.openinference import openinference
 from ragtrace.capture.provider_replies import OI_COUNTS
 from ragtrace.capture.request import MODEL_CALLS, Run
@@ -137,14 +128,14 @@ def _model_call(capture: ContentPolicy, run: Run) -> Attributes:
     return attributes
 
 
-def _reply(run: Run, answer: str | None) -> list[ModelMessage]:
+def _reply(run: Run, answer: str | None) -> list[model_messages.ModelMessage]:
     """What the model generated; the text so far where no more is known."""
     if run.reply:
         return list(run.reply)
-    return [ModelMessage("assistant", answer)] if answer is not None else []
+    return [model_messages.ModelMessage("assistant", answer)] if answer is not None else []
 
 
-def _reason(run: Run, reply: Sequence[ModelMessage], cancelled: bool) -> str:
+def _reason(run: Run, reply: Sequence[model_messages.ModelMessage], cancelled: bool) -> str:
     """Why the run stopped where its model reports no reason: OpenTelemetry's schema requires one."""
     if run.finish_reason:
         return run.finish_reason
@@ -177,9 +168,9 @@ def _texts(capture: ContentPolicy, run: Run, answer: str | None, cancelled: bool
             attributes[semconv.RETRIEVAL_QUERY] = capture.text(query)
     elif run.operation == semconv.OP_AGENT or (run.parent is None and run.operation == semconv.OP_WORKFLOW):
         if query is not None:
-            attributes[semconv.INPUT_MESSAGES] = messages_json(capture, [ModelMessage("user", query)])
+            attributes[semconv.INPUT_MESSAGES] = messages_json(capture, [model_messages.ModelMessage("user", query)])
         if answer is not None:
-            reply = [ModelMessage("assistant", answer)]
+            reply = [model_messages.ModelMessage("assistant", answer)]
             attributes[semconv.OUTPUT_MESSAGES] = messages_json(capture, reply, _reason(run, (), cancelled))
     return attributes
 
@@ -228,7 +219,9 @@ def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) 
     return name
 
 
-def messages_json(capture: ContentPolicy, messages: Sequence[ModelMessage], default_reason: str | None = None) -> str:
+def messages_json(
+    capture: ContentPolicy, messages: Sequence[model_messages.ModelMessage], default_reason: str | None = None
+) -> str:
     """Returns messages as a JSON list. With `default_reason` they are a model's output, which needs a finish reason:
     this one where none was reported."""
     items: list[str] = []
@@ -249,7 +242,7 @@ def messages_json(capture: ContentPolicy, messages: Sequence[ModelMessage], defa
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def _part(capture: ContentPolicy, part: Part) -> str:
+def _part(capture: ContentPolicy, part: model_messages.Part) -> str:
     return _WRITERS[type(part)](capture, part)
 
 
@@ -257,7 +250,7 @@ def _words(capture: ContentPolicy, kind: str, text: str) -> str:
     return f'{{"type": "{kind}", "content": {quoted(capture.text(text))}}}'
 
 
-def _call(capture: ContentPolicy, part: ToolCallPart) -> str:
+def _call(capture: ContentPolicy, part: model_messages.ToolCallPart) -> str:
     name, arguments = quoted(capture.text(part.name)), _arguments(capture, part.arguments)
     error = f', "error": {quoted(capture.text(part.error))}' if part.error else ""
     identity = f'"id": {quoted(capture.text(part.id))}, ' if part.id else ""
@@ -267,9 +260,9 @@ def _call(capture: ContentPolicy, part: ToolCallPart) -> str:
     return f'{{"type": "tool_call", {identity}"name": {name}, "arguments": {arguments}{error}}}'
 
 
-def _result(capture: ContentPolicy, part: ToolResultPart) -> str:
+def _result(capture: ContentPolicy, part: model_messages.ToolResultPart) -> str:
     content = part.content
-    if isinstance(content, (list, tuple)) and all(isinstance(item, Part) for item in content):
+    if isinstance(content, (list, tuple)) and all(isinstance(item, model_messages.Part) for item in content):
         response = f"[{', '.join(_part(capture, item) for item in content)}]"
     else:
         response = _value(capture, content)
@@ -280,7 +273,7 @@ def _result(capture: ContentPolicy, part: ToolResultPart) -> str:
     return f'{{"type": "tool_call_response", {identity}"response": {response}}}'
 
 
-def _media(capture: ContentPolicy, part: MediaPart) -> str:
+def _media(capture: ContentPolicy, part: model_messages.MediaPart) -> str:
     fields: dict[str, str | None] = {"modality": part.modality}
     if part.data is not None:
         fields |= {"type": "blob", "content": _data(capture, part.data)}
@@ -295,9 +288,9 @@ def _media(capture: ContentPolicy, part: MediaPart) -> str:
 
 
 _WRITERS: dict[type, Callable[[ContentPolicy, Any], str]] = {
-    TextPart: lambda capture, part: _words(capture, "text", part.text),
-    ReasoningPart: lambda capture, part: _words(capture, "reasoning", part.text),
-    ToolCallPart: _call, ToolResultPart: _result, MediaPart: _media,
+    model_messages.TextPart: lambda capture, part: _words(capture, "text", part.text),
+    model_messages.ReasoningPart: lambda capture, part: _words(capture, "reasoning", part.text),
+    model_messages.ToolCallPart: _call, model_messages.ToolResultPart: _result, model_messages.MediaPart: _media,
 }  # fmt: skip
 
 
@@ -329,7 +322,7 @@ def _value(capture: ContentPolicy, value: object) -> str:
 # --- tools ---------------------------------------------------------------------------------------
 
 
-def tool_attributes(capture: ContentPolicy, tools: Sequence[ToolDefinition]) -> Attributes:
+def tool_attributes(capture: ContentPolicy, tools: Sequence[model_messages.ToolDefinition]) -> Attributes:
     """Returns the definitions of the tools that a model may call."""
     items = []
     for tool in tools:

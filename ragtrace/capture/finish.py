@@ -14,8 +14,6 @@ from ragtrace.records import DECLARED, Document, Facts, Trace
 from ragtrace.text.sanitizer import Sanitizer
 
 _WHOLE = (semconv.OP_WORKFLOW, semconv.OP_AGENT)
-_NAMED = 20
-"""Characters of a chunk that can be recognised in a prompt."""
 _MAX_STEP_CHARS = 500
 """Characters of a tool call's arguments and of its result."""
 
@@ -107,16 +105,13 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
         at_end = [(documents, started > calls) for started, documents in request.passed]
         passed = [tuple(in_prompt(each, root)) if is_state else each for each, is_state in at_end]
         passed = list(filter(None, passed))
-    known = [*groups, *passed]
+    before = [*groups, *passed]
     for documents in passed:
         groups = _after_step(groups, documents)
     ids = {each.id for group in groups for each in group}
-    dropped = (each for group in known for each in group if each.id not in ids)
-    groups.append(list(in_prompt(dropped, root, min_chars=_NAMED)))  # a second search looked like a choice
-    distinct: dict[tuple[str, str], Document] = {}
-    for each in (each for group in groups for each in group):
-        distinct.setdefault((each.id, each.content), each)
-    return tuple(distinct.values())
+    dropped = (each for group in before for each in group if each.id not in ids)
+    groups.append(list(in_prompt(dropped, root, is_certain=True)))  # a second search looked like a choice
+    return tuple({(each.id, each.content): each for group in groups for each in group}.values())
 
 
 def before_question(root: Run) -> Before:
@@ -135,9 +130,7 @@ def _after_step(groups: list[Sequence[Document]], documents: Sequence[Document])
     chosen from, and of several such ones that which has just these documents."""
     ids = {document.id for document in documents}
     ids_by_group = [{document.id for document in group} for group in groups]
-    replaced = [ids == own for own in ids_by_group]
-    if not any(replaced):
-        replaced = [ids <= own for own in ids_by_group]
+    replaced = [ids == own if ids in ids_by_group else ids <= own for own in ids_by_group]
     if not any(replaced) and ids <= set().union(*ids_by_group):
         replaced = [bool(ids & own) for own in ids_by_group]
     return [*(group for group, old in zip(groups, replaced, strict=True) if not old), documents]

@@ -58,12 +58,11 @@ def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, 
     return () if searched else tuple(in_prompt(remembered, root))
 
 
-def in_prompt(chunks: Iterable[Document], root: Run, min_chars: int = 0) -> Iterator[Document]:
-    """The chunks of at least `min_chars` characters that the prompt held; without that, all where no prompt is
-    known."""
-    prompt = _prompt(root)
-    is_open = not (prompt or min_chars)
-    return (each for each in chunks if is_open or (len(each.content) >= min_chars and each.content[:200] in prompt))
+def in_prompt(chunks: Iterable[Document], root: Run, *, is_certain: bool = False) -> Iterator[Document]:
+    """The chunks that the prompt held; all where no prompt is known, and with `is_certain` none, nor the shortest."""
+    prompt, least = _prompt(root), _MORE if is_certain else 0
+    is_open = not (prompt or is_certain)
+    return (each for each in chunks if is_open or (len(each.content) >= least and each.content[:200] in prompt))
 
 
 def seen_besides(root: Run, chunks: Sequence[Document]) -> tuple[Document, ...]:
@@ -104,7 +103,7 @@ def with_carried(root: Run, chunks: Sequence[Document], others: Sequence[Documen
     carried = root.request.before.documents
     before = [document for document in carried if (document.source, document.content) not in present]
     earlier: Sequence[Document] = [document for document in before if not document.source]
-    if read := list(in_prompt((*chunks, *earlier), root, min_chars=_MORE)):
+    if read := list(in_prompt((*chunks, *earlier), root, is_certain=True)):
         earlier = [document for document in earlier if len(document.content) < _MORE or document in read]
     return (*chunks, *earlier, *others, *(d for d in before if d.source))
 

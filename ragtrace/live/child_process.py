@@ -28,17 +28,7 @@ from typing import Any, NamedTuple
 
 from ragtrace.base.background import after_fork
 from ragtrace.evaluation import Evaluator
-from ragtrace.live.messages import (
-    Batch,
-    EvaluationRequest,
-    Failure,
-    Message,
-    Preparation,
-    ProtocolError,
-    Scores,
-    receive,
-    send,
-)
+from ragtrace.live import messages
 from ragtrace.records import Document, Facts, Score, Trace
 from ragtrace.text.sanitizer import dumps, sendable
 
@@ -147,7 +137,9 @@ class ProcessRunner:
                 process_group=0,
             )
             self._connection = Connection(here.detach())
-        send(self._connection, Preparation(names=self._names, takes_what_is_left=self._takes_what_is_left))
+        messages.send(
+            self._connection, messages.Preparation(names=self._names, takes_what_is_left=self._takes_what_is_left)
+        )
 
     def wait_until_ready(self) -> None:
         """Start the child unless it runs already, and wait until its models are loaded. Raises ConnectionError if it
@@ -162,31 +154,31 @@ class ProcessRunner:
         ConnectionError if there is no working child, and RuntimeError if the evaluator cannot be loaded or run there.
         """
         options = {field.name: getattr(check, field.name) for field in fields(check) if field.name not in _NOT_SENT}
-        request = EvaluationRequest(name=check.importable_name or check.name, options=options, indexes=indexes)
+        request = messages.EvaluationRequest(name=check.importable_name or check.name, options=options, indexes=indexes)
         with self._lock:
             try:
                 reply = self._answer(batch, request, timeout)
             except _StarvedError:
                 self._take_a_share()
                 reply = self._answer(batch, request, timeout)
-        if not isinstance(reply, Scores):
-            raise RuntimeError(reply.description if isinstance(reply, Failure) else f"unexpected {reply!r}")
+        if not isinstance(reply, messages.Scores):
+            raise RuntimeError(reply.description if isinstance(reply, messages.Failure) else f"unexpected {reply!r}")
         return reply.scores
 
-    def _answer(self, batch: Sequence[Trace], request: EvaluationRequest, timeout: float) -> Message:
+    def _answer(self, batch: Sequence[Trace], request: messages.EvaluationRequest, timeout: float) -> messages.Message:
         connection = self._prepare()
         self._send_batch(connection, batch)
         try:
-            send(connection, request)
+            messages.send(connection, request)
             return self._receive_in_time(connection, timeout)
         except TimeoutError:
             self.stop()
             raise
-        except (OSError, EOFError, ProtocolError) as error:
+        except (OSError, EOFError, messages.ProtocolError) as error:
             self.stop()
             raise ChildDiedError(f"the evaluating process ended ({type(error).__name__})") from error
 
-    def _receive_in_time(self, connection: Connection, timeout: float) -> Message:
+    def _receive_in_time(self, connection: Connection, timeout: float) -> messages.Message:
         """The child's answer. Raises _StarvedError if the child has no processor time to work it out."""
         begin, deadline = self._times(), time.monotonic() + timeout
         while self._takes_what_is_left and deadline - time.monotonic() > _LOOK and not connection.poll(_LOOK):
@@ -195,7 +187,7 @@ class ProcessRunner:
         left = max(deadline - time.monotonic(), 0.0)
         if not connection.poll(left):
             raise TimeoutError(f"the evaluating process gave no answer within {left:g} s")
-        return receive(connection)
+        return messages.receive(connection)
 
     def _take_a_share(self) -> None:
         """End the child; those that follow run as any process does."""
@@ -217,7 +209,7 @@ class ProcessRunner:
         except _StarvedError:
             self._take_a_share()
             return self._prepare()
-        except ProtocolError as error:
+        except messages.ProtocolError as error:
             self.stop()
             _log.error(
                 "ragtrace: the evaluating process was refused, because it sent %s. Another one is started. If ragtrace "
@@ -235,7 +227,7 @@ class ProcessRunner:
         if self._batch is batch:
             return
         try:
-            send(connection, Batch(traces=[portable(trace) for trace in batch]))
+            messages.send(connection, messages.Batch(traces=[portable(trace) for trace in batch]))
         except OSError as error:
             self.stop()
             raise ConnectionError(f"the evaluating process takes no batch ({type(error).__name__})") from error

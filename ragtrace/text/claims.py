@@ -12,15 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ragtrace.text.marks import (
-    Footnotes,
-    is_closing,
-    is_entry,
-    is_signature,
-    is_source_heading,
-    without_marks,
-    without_markup,
-)
+from ragtrace.text import marks
 from ragtrace.text.sentences import split
 from ragtrace.text.speech_acts import READ, act_of, runs
 
@@ -105,17 +97,17 @@ class AnswerParts:
 
 def read(answer: str, limit: int = 400) -> AnswerParts:
     """Cut an answer into at most `limit` statements, of some 5,000 word pieces in all: sentences, or their clauses."""
-    answer = without_markup(answer)
-    marked = without_marks(answer).replace("’", "'")
-    footnotes = Footnotes(answer)
+    answer = marks.without_markup(answer)
+    marked = marks.without_marks(answer).replace("’", "'")
+    footnotes = marks.Footnotes(answer)
     parts: list[Statement] = []
     last = 0
     in_sources = in_signature = False
     for span in split(marked, limit):
         sentence = marked[span.start : span.end]
         last = span.end
-        in_sources = is_source_heading(sentence) or (in_sources and is_entry(sentence))
-        in_signature = is_closing(sentence) or (in_signature and is_signature(sentence))
+        in_sources = marks.is_source_heading(sentence) or (in_sources and marks.is_entry(sentence))
+        in_signature = marks.is_closing(sentence) or (in_signature and marks.is_signature(sentence))
         if sentence.startswith("```"):
             parts.append(Statement(span.start, span.end, "code"))
         elif in_sources or footnotes.has(span):

@@ -30,8 +30,6 @@ WAIT = 60.0
 
 @dataclass(frozen=True)
 class Application:
-    """A running application."""
-
     process: subprocess.Popen[bytes]
     log: Path
     port: int
@@ -65,7 +63,6 @@ class Application:
             time.sleep(0.1)
 
     def tail(self) -> str:
-        """The end of what it printed."""
         return self.log.read_text()[-5000:]
 
     def stop(self) -> None:

@@ -25,8 +25,6 @@ APP = "backends"
 
 @dataclass(frozen=True)
 class Pages:
-    """What a backend shows of the assistant's requests."""
-
     backend: str
     traces: dict[str, Trace]
     """By the name of the question."""

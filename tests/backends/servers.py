@@ -29,8 +29,6 @@ ARRIVAL = 60.0
 
 @dataclass(frozen=True)
 class Backend:
-    """How a server is started."""
-
     name: str
     """Of its program."""
     variable: str
@@ -56,8 +54,6 @@ PHOENIX, MLFLOW = (Backend(**each) for each in table(__file__, "servers"))
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs."""
-
     url: str
     headers: dict[str, str]
     """Headers that its OTLP endpoint requires."""

@@ -9,8 +9,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call in a model's message."""
-
     id: str
     name: str
     arguments: Any
@@ -18,8 +16,6 @@ class Call:
 
 @dataclass(frozen=True)
 class Message:
-    """A message of a model call."""
-
     role: str
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -75,7 +71,6 @@ class Span:
     """In the order of their starts."""
 
     def walk(self) -> Iterator[Span]:
-        """This span and all spans below it."""
         yield self
         for child in self.children:
             yield from child.walk()

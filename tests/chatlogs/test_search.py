@@ -34,7 +34,6 @@ def filled(store: Store) -> Store:
 
 @pytest.fixture(scope="module")
 def full(shared_store: Store) -> Store:
-    """Such a store for the tests that only read it."""
     return filled(shared_store)
 
 
@@ -88,16 +87,13 @@ def _fits(given: Filter, evaluation: Evaluation) -> bool:
     touched = trace.trace_id % 7 == 0
     return (
         all(getattr(given, n) in ("", known.get(n)) for n in ("app", "env", "model", "prompt_version", "session_id"))
-        and given.user_id in ("", known["user_id"])
-        and given.cause in ("", evaluation.cause)
+        and given.user_id in ("", known["user_id"]) and given.cause in ("", evaluation.cause)
         and (given.since is None or trace.started >= given.since)
         and (given.until is None or trace.started < given.until)
-        and (not given.evaluator or _scored(given, evaluation))
-        and given.thumbs in (None, 1 if touched else None)
-        and given.reviewed in (None, touched)
-        and given.errors in (None, trace.error is not None)
+        and (not given.evaluator or _scored(given, evaluation)) and given.thumbs in (None, 1 if touched else None)
+        and given.reviewed in (None, touched) and given.errors in (None, trace.error is not None)
         and (not given.text or _has(evaluation, given.text))
-    )
+    )  # fmt: skip
 
 
 def _drawn(drawn: random.Random) -> Filter:
@@ -261,7 +257,6 @@ def test_what_can_be_chosen(full: Store) -> None:
 
 
 def test_an_empty_store_has_pages(store: Store) -> None:
-    """Nothing is there, and nothing is wrong."""
     assert find(store, Filter()) == find(store, Filter(evaluator="e", low=0.1), order="worst") == Page((), None, 0)
     assert choices(store)["app"] == []
 

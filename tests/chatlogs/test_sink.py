@@ -340,7 +340,6 @@ def test_a_fork(tmp_path: Path) -> None:
 
 
 def test_json_and_back() -> None:
-    """An evaluation comes out of its line as it went in."""
     assert from_json(dumps(rich())) == rich()
     odd = made(1, query="\ud800\0\u2028", documents=(Document("d", "x", None, {"a": (1, {2})}),))
     assert from_json(dumps(odd)).trace.query == "\ud800\0\u2028"

@@ -39,7 +39,6 @@ def _hex(number: int) -> str:
 
 @pytest.fixture(params=[None, KEY], ids=["readable", "sealed"])
 def any_store(request: pytest.FixtureRequest, store_url: str) -> Iterator[Store]:
-    """A store without a key, and one with a key."""
     with closing(open_store(store_url, key=request.param)) as store:
         yield store
 

@@ -52,7 +52,6 @@ class Console:
         self.app = create_app(self.store, self.settings)
 
     def stranger(self, base: str = ADDRESS, **options: Any) -> TestClient:
-        """A browser without a session."""
         options.setdefault("client", ("127.0.0.1", 50_000))
         return TestClient(self.app, base, follow_redirects=False, raise_server_exceptions=False, **options)
 
@@ -65,7 +64,6 @@ class Console:
         return browser
 
     def add(self, name: str, role: str) -> None:
-        """A user with the usual password."""
         accounts.add(self.store, name, role, PASSWORD)
 
     def user(self, name: str) -> int:
@@ -91,7 +89,6 @@ class Console:
         return browser
 
     def with_settings(self, **changed: Any) -> Console:
-        """Another console over the same store."""
         return Console(self.store, replace(self.settings, **changed))
 
 
@@ -153,7 +150,6 @@ def evil(console: Console) -> Console:
 
 @contextmanager
 def running(config: uvicorn.Config) -> Iterator[str]:
-    """A real server over a real socket; its address."""
     running_server = uvicorn.Server(config)
     with config.bind_socket() as listening:
         listening.listen(config.backlog)  # who asks before the thread is there waits
@@ -167,5 +163,4 @@ def running(config: uvicorn.Config) -> Iterator[str]:
 
 
 def served(store: Store, settings: ConsoleSettings | None = None, **options: Any) -> AbstractContextManager[str]:
-    """The console behind such a server."""
     return running(server.config(store, replace(settings or ConsoleSettings(), port=0), **options))

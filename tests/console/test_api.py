@@ -39,7 +39,6 @@ def relevance(_trace: Any) -> float:
 
 
 def plain(number: int, value: float = 0.9, **fields: Any) -> Evaluation:
-    """A request like any other."""
     fields.setdefault("facts", Facts(app="shop", env="prod", model=f"m{number % 2}", prompt_version="p1"))
     fields |= {"trace_id": 0x1000 + number, "span_id": number + 1, "started": STARTED + number, "duration": 0.5}
     trace = make_trace(f"how long is pump {number} covered", **fields)

@@ -143,7 +143,6 @@ def test_other_sites_change_nothing_even_with_the_token(console: Console, header
 
 
 def test_ones_own_pages_may(console: Console) -> None:
-    """Same origin, also by the public address."""
     behind = console.with_settings(url="https://logs.example.org")
     for origin in (ADDRESS, "https://logs.example.org", "https://LOGS.example.org:443"):
         assert behind.signed_in("rob").post("/logout", headers={"origin": origin}).status_code == 303, origin
@@ -489,7 +488,6 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(console: Console, monke
 
 @both_databases
 def test_values_have_bounds(evil: Console) -> None:
-    """Lists, lengths and numbers beyond them are refused."""
     browser = evil.signed_in("ada")
     for query in rows(__file__, "queries_beyond_bounds"):
         assert browser.get("/api/traces", params=query).status_code == 422, query

@@ -68,7 +68,6 @@ def test_every_address_shows_a_page(console: Console, query: str) -> None:
 
 
 def test_evaluator_versions_on_the_page(console: Console) -> None:
-    """The same requests, judged by both."""
     _filled(console.store)
     begin = time.time() - 3 * DAY
     again = [asked(n, f"Question {n}?", n < 25, version="2", started=begin + n) for n in range(100)]

@@ -75,14 +75,12 @@ class Read(HTMLParser):
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store that tests only read."""
     with closing(filled(tmp_path_factory.mktemp("pages") / "logs.db", reviews=60)) as store:
         yield store
 
 
 @pytest.fixture
 def waiting(store: Store) -> Store:
-    """A store with logs that wait for review."""
     store.write(evaluations(12), CHECKS)
     queue.fill(store, queue.Policy(quota=30))
     return store
@@ -279,7 +277,6 @@ def test_a_sentence_leads_to_its_passage(full: Store) -> None:
 
 @pytest.mark.parametrize("folder", ["traces", "evaluators"])
 def test_no_such_page(full: Store, folder: str) -> None:
-    """Ids and names that are none, too."""
     here = client(full)
     for wrong in ("0" * 32, "x", "1", "%00", "ß" * 32, "<script>", "../x"):
         assert here.get(f"/{folder}/{wrong}").status_code == 404
@@ -311,7 +308,6 @@ def test_the_list_shows_what_is_asked_for(full: Store) -> None:
 
 
 def test_pages_follow_each_other(full: Store) -> None:
-    """Every log once, whatever the way."""
     here, seen, forward = client(full), [], ["/traces?app=shop"]
     while forward and len(seen) < 99:
         read = Read(here.get(forward[0]).text)

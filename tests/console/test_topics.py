@@ -143,7 +143,6 @@ def test_gaps_leave_as_files(console: Console) -> None:
 
 @pytest.mark.parametrize("address", ["/questions", "/questions/gaps", "/questions?range=x&app=none&evaluator=none"])
 def test_a_store_without_topics_says_so(console: Console, address: str) -> None:
-    """An empty store, and one whose questions wait to be grouped."""
     browser = console.signed_in("vera")
     assert browser.get(address).status_code == 200
     console.store.write([asked(n, question("refund", n), False, started=time.time() - 60) for n in range(9)], [CHECK])

@@ -109,7 +109,6 @@ class Running:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
-        """Listen no longer, and break all connections."""
         if self._server is None:
             return
         self._server.shutdown()

@@ -68,7 +68,6 @@ def test_the_main_job(tmp_path: Path) -> None:
 
 
 def test_wrong_options_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the option."""
     assert main(["demo", "--requests", "-1"]) == 2
     assert "--requests must be at least 0" in capsys.readouterr().err
 

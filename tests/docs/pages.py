@@ -22,8 +22,6 @@ _REASON = re.compile(r"<!-- (not run: .+|run by tests/\S+) -->")
 
 @dataclass(frozen=True)
 class Block:
-    """A code block of a page."""
-
     page: Path
     line: int
     """Number of the first line of its text in the page."""

@@ -23,8 +23,6 @@ class Joke(BaseModel):
 
 @dataclass(frozen=True)
 class Scenario:
-    """One way of calling a framework."""
-
     run: Callable[[], Any]
     requests: tuple[tuple[str, str], ...]
     """Question and answer of each request, in any order."""

@@ -118,8 +118,6 @@ def flaky() -> Any:
 
 
 def functional() -> Any:
-    """LangGraph's functional interface."""
-
     @task
     def asked(question: str) -> str:
         return str(chat("yes").invoke(question).content)

@@ -137,7 +137,6 @@ def test_tokens_of_an_agent(langchain: Recorded) -> None:
 
 
 async def test_tokens_of_an_agent_of_llama_index(llama_index: Recorded) -> None:
-    """The same holds for LlamaIndex's agents."""
     raw = {"usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}}
     await FunctionAgent(tools=[TODAY], llm=model(calls("today"), "yes", raw=raw)).run("q?")
     told: dict[str, Any] = dict(llama_index.named("invoke_agent")[0].attributes or {})

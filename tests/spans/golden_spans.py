@@ -14,7 +14,6 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 def golden_files() -> list[str]:
-    """The names `<framework>-<library>` of all golden files."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 

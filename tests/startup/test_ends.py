@@ -216,8 +216,6 @@ def test_shutdown_in_a_forked_child_leaves_the_parent_alone(start: Start, tmp_pa
 
 
 class _Silent:
-    """Stands for a sender whose endpoint does not answer."""
-
     undelivered = 0
 
     def __init__(self) -> None:

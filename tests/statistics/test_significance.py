@@ -39,7 +39,6 @@ def test_bootstrap_of_a_mean() -> None:
 
 
 def test_bootstrap_of_more_rows_than_are_drawn_at_a_time() -> None:
-    """Drawing in pieces changes nothing but the memory."""
     low, high = intervals.bootstrap_mean([0.0, 1.0] * 5_000, draws=500) or (0.0, 0.0)
     assert (low, high) == pytest.approx((0.4902, 0.5098), abs=0.002)
 

@@ -89,7 +89,6 @@ def test_coverage(requests: int, runs: int, kind: str) -> None:
 
 
 def test_weights_are_clipped_and_counted() -> None:
-    """A weight beyond the bound counts with the bound."""
     assert weighted([0.0, 1.0], [1e-9, 1.0], most=4.0) == Estimate(
         0.2, wilson(0.2, 25 / 17), count=2, effective=25 / 17, clipped=1
     )

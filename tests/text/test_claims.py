@@ -13,7 +13,6 @@ from tests.row_files import rows
 
 
 def claimed(answer: str) -> list[str]:
-    """The claims' texts, without what is blanked."""
     reading = read(answer)
     return [" ".join(reading.text[s.start : s.end].split()) for s in reading.claims]
 

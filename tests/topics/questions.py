@@ -32,7 +32,6 @@ class WordEmbedder:
         """Texts so far."""
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """See `Embedder`."""
         self.embedded += len(texts)
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(vectors, texts, strict=True):

@@ -94,7 +94,6 @@ def test_a_centre_settles(store: Store) -> None:
 
 
 def test_topics_are_bounded(store: Store) -> None:
-    """However many subjects there are."""
     evaluations = [asked(n, f"subject{n % 70} matter{n % 70} thing{n % 70} no{n}", False) for n in range(70 * 6)]
     store.write(evaluations, [CHECK])
     grouper = _grouper(store)

@@ -69,7 +69,6 @@ def test_a_topic_that_became_worse(store: Store) -> None:
 
 
 def test_the_worst_come_first(store: Store) -> None:
-    """By the value of the evaluator."""
     store.write([asked(n, question("refund", n), True, value=0.4 - n / 100) for n in range(10)], [CHECK])
     _grouped(store)
     (row,) = _report(store, worst=2).topics

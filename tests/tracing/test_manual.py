@@ -117,18 +117,14 @@ def test_asynchronous_request_and_concurrent_ones(by_hand: Recorded) -> None:
 
 
 DOCUMENTS: dict[str, Any] = {
-    "texts": ["24 months."],
-    "mappings": [{"text": "24 months.", "doc_id": "a"}],
-    "own": [Document("a", "24 months.")],
-    "langchain": [ChainDocument(page_content="24 months.", id="a")],
+    "texts": ["24 months."], "mappings": [{"text": "24 months.", "doc_id": "a"}],
+    "own": [Document("a", "24 months.")], "langchain": [ChainDocument(page_content="24 months.", id="a")],
     "langchain with scores": [(ChainDocument(page_content="24 months.", id="a"), 0.5)],
     "llama_index": [NodeWithScore(node=TextNode(text="24 months.", id_="a"), score=0.5)],
-    "generator": (text for text in ["24 months."]),
-    "mixed": [None, 3, object(), "24 months."],
+    "generator": (text for text in ["24 months."]), "mixed": [None, 3, object(), "24 months."],
     "a list for each question": {"ids": [["a"]], "documents": [["24 months."]]},
-    "texts and a note": (["24 months."], {"took": 3}),
-    "rows": [("a", "24 months.", 0.5)],
-}
+    "texts and a note": (["24 months."], {"took": 3}), "rows": [("a", "24 months.", 0.5)],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", DOCUMENTS)
@@ -526,8 +522,6 @@ def test_without_init_everything_works_and_records_nothing() -> None:
 
 
 class PlainStream:
-    """A client's stream that has nothing but pieces."""
-
     def __init__(self) -> None:
         self.pieces = iter(["two ", "years"])
 

@@ -31,8 +31,6 @@ VISIBILITY = 2.0
 
 @dataclass
 class Broker:
-    """A broker that runs."""
-
     kind: str
     folder: Path
     port: int = field(default_factory=free_port)
@@ -41,7 +39,6 @@ class Broker:
     """Of NATS's user `worker`, and of Redis; empty to let everybody in."""
 
     def start(self) -> None:
-        """Start it, and return when it answers."""
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(self._command(), cwd=self.folder, stdout=log, stderr=log)
         for _ in range(600):
@@ -80,7 +77,6 @@ class Broker:
             self.process.wait()
 
     def delete(self, stream: str) -> None:
-        """Delete a stream of NATS or Redis, as an operator may."""
         if self.kind == REDIS:
             with redis.Redis(port=self.port) as client:
                 client.delete(stream)
@@ -94,12 +90,10 @@ class Broker:
         asyncio.run(delete())
 
     def url(self, stream: str, options: str = "") -> str:
-        """The address of a stream."""
         user = {NATS: f"worker:{self.password}@", REDIS: f":{self.password}@"}.get(self.kind, "")
         return f"{self.kind}://{user if self.password else ''}127.0.0.1:{self.port}/{stream}{options}"
 
     def transport(self, stream: str, options: str = "", **reading: object) -> Transport:
-        """An adapter for a stream."""
         settings: dict[str, object] = {"visibility_seconds": VISIBILITY, **reading}
         return open_transport(parse_address(self.url(stream, options)), TransportOptions(**settings))  # type: ignore[arg-type]
 

@@ -25,20 +25,17 @@ from tests.worker.running import scores, wait_for
 
 @pytest.fixture(scope="module", params=BROKERS)
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that runs for all tests of the module."""
     with Broker(request.param, tmp_path_factory.mktemp(request.param)) as broker:
         yield broker
 
 
 @pytest.fixture
 def stream() -> str:
-    """The name of a new stream."""
     return stream_name()
 
 
 @pytest.fixture
 def publisher(broker: Broker, stream: str) -> Iterator[Transport]:
-    """An adapter that publishes to the new stream."""
     with closing(broker.transport(stream)) as transport:
         yield transport
 

@@ -31,7 +31,6 @@ from tests.worker.running import post, request_of, scores, wait_for
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """NATS, for all tests of the module."""
     with Broker(NATS, tmp_path_factory.mktemp(NATS)) as broker:
         yield broker
 

@@ -23,8 +23,6 @@ def vector(text: str) -> list[float]:
 
 
 class KnownWords(Embeddings):
-    """Embeds by counting the manual's words."""
-
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [vector(text) for text in texts]
 
@@ -33,8 +31,6 @@ class KnownWords(Embeddings):
 
 
 class KnownWordsOfNodes(BaseEmbedding):
-    """The same for LlamaIndex."""
-
     def _get_text_embedding(self, text: str) -> list[float]:
         return vector(text)
 

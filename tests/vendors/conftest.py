@@ -18,7 +18,6 @@ def _vendors() -> Iterator[Vendors]:
 
 @pytest.fixture
 def vendors(_vendors: Vendors) -> Vendors:
-    """The server, without what another test set."""
     _vendors.answers(Reply("No answer was set."))
     _vendors.requests.clear()
     return _vendors

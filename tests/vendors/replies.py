@@ -10,8 +10,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call of a model."""
-
     name: str
     arguments: Json
     id: str = "call_1"

@@ -45,7 +45,6 @@ def answer(handler: Handler, reply: Reply, body: dict[str, Any]) -> None:
 
 @contextmanager
 def serving() -> Iterator[Vendors]:
-    """A server on a free port of the loopback interface."""
     script: list[Reply] = []
 
     def play(handler: Handler, body: dict[str, Any]) -> None:

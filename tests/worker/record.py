@@ -29,7 +29,6 @@ def record(command: list[str], case: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Write one file for each sender."""
     for name, command in SENDERS.items():
         cases = {case: record(command, case) for case in CASES}
         (HERE / "golden" / f"{name}.json").write_text(json.dumps(cases, indent=1) + "\n", encoding="utf-8")

@@ -110,13 +110,10 @@ def running(own: dict[str, Any] | None = None, behind: str = "", **settings: Any
 def span(target: Any, number: int, trace: int, parent: int = 0, **attributes: Any) -> Any:
     """A span in a `ScopeSpans`, with ids made of these numbers. Underscores in names of attributes stand for dots."""
     result = target.spans.add(
-        trace_id=trace.to_bytes(16, "big"),
-        span_id=number.to_bytes(8, "big"),
-        name=f"span {number}",
-        kind=1,
+        trace_id=trace.to_bytes(16, "big"), span_id=number.to_bytes(8, "big"), name=f"span {number}", kind=1,
         start_time_unix_nano=1_700_000_000_000_000_000 + number,
         end_time_unix_nano=1_700_000_001_000_000_000 + number,
-    )
+    )  # fmt: skip
     if parent:
         result.parent_span_id = parent.to_bytes(8, "big")
     write_attributes(result, {name.replace("_", "."): value for name, value in attributes.items()})
@@ -124,7 +121,6 @@ def span(target: Any, number: int, trace: int, parent: int = 0, **attributes: An
 
 
 def scope(request: ExportTraceServiceRequest, service: str = "shop", name: str = "openinference") -> Any:
-    """A new `ScopeSpans` in a request."""
     of_resource = request.resource_spans.add()
     write_attributes(of_resource.resource, {"service.name": service})
     of_scope = of_resource.scope_spans.add()

@@ -44,7 +44,6 @@ def _short_bodies() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def run(_short_bodies: None) -> Iterator[Running]:
-    """One worker for all bad input, with short bodies."""
     with running({"quiet_seconds": 0.03}) as run:
         yield run
 
@@ -69,12 +68,10 @@ _BODIES: dict[str, tuple[bytes, str, str, int]] = {
     "gzip of many members": (gzip.compress(b"") * 9_999, PROTOBUF, "gzip", 400),
     "truncated gzip": (gzip.compress(_GOOD)[:-12], PROTOBUF, "gzip", 400),
     "gzip bomb": (gzip.compress(bytes(50_000_000)), PROTOBUF, "gzip", 413),
-    "50 MB": (bytes(50_000_000), PROTOBUF, "", 413),
-    "another coding": (_GOOD, PROTOBUF, "br", 415),
-    "another type": (_GOOD, "text/plain", "", 415),
-    "a page of a browser": (_GOOD, PROTOBUF, "", 403),
+    "50 MB": (bytes(50_000_000), PROTOBUF, "", 413), "another coding": (_GOOD, PROTOBUF, "br", 415),
+    "another type": (_GOOD, "text/plain", "", 415), "a page of a browser": (_GOOD, PROTOBUF, "", 403),
     "deep JSON": (b"[" * 100_000, _JSON, "", 400),
-} | {name: (text.encode(), _JSON, "", 400) for name, text in table(__file__, "json").items()}
+} | {name: (text.encode(), _JSON, "", 400) for name, text in table(__file__, "json").items()}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", _BODIES)

@@ -119,7 +119,6 @@ SETTINGS = WorkerSettings(source="nats://broker")
 
 
 def piece(number: int, sender: str = "") -> SpanGroup:
-    """A trace of one span, as it arrives."""
     request = ExportTraceServiceRequest()
     root(scope(request), 7, number).attributes.add(key="sender").value.string_value = sender
     (group,) = divide(request).pieces

@@ -38,7 +38,6 @@ def rendered(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def of_kind(broker: str, kind: str) -> list[dict[str, Any]]:
-    """The objects of one kind."""
     return [each for each in rendered(FOLDER / broker) if each["kind"] == kind]
 
 

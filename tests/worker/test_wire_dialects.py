@@ -21,7 +21,6 @@ from tests.worker.running import ANSWER, QUESTION, Running, running
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Running]:
-    """One worker for all files."""
     with patch.object(open_traces, "LONGEST", 3.0), running({"quiet_seconds": 0.05}) as run:
         yield run
 

@@ -109,23 +109,14 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result]) -> Summary:
     usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
     quantiles = intervals.quantiles(values, QUANTILES) if values else ()
     return Summary(
-        model=model,
-        metric=metric.name,
-        rows=len(rows),
-        count=len(values),
-        coverage=usable / len(rows),
-        mean=fmean(values) if values else None,
-        interval=intervals.bootstrap_mean(values),
-        median=quantiles[QUANTILES.index(0.5)] if quantiles else None,
-        quantiles=quantiles,
+        model=model, metric=metric.name, rows=len(rows), count=len(values), coverage=usable / len(rows),
+        mean=fmean(values) if values else None, interval=intervals.bootstrap_mean(values),
+        median=quantiles[QUANTILES.index(0.5)] if quantiles else None, quantiles=quantiles,
         pass_rate=counts.passed / verdicts if verdicts else None,
-        pass_interval=intervals.wilson(counts.passed / verdicts, verdicts) if verdicts else None,
-        counts=counts,
-        not_applicable=tally.verdicts[NOT_APPLICABLE],
-        refusals=tally.verdicts[_REFUSAL],
-        errors={reason: n for reason, n in tally.errors.most_common() if reason != PARSE_FAILURE},
-        cost=tally.cost,
-    )
+        pass_interval=intervals.wilson(counts.passed / verdicts, verdicts) if verdicts else None, counts=counts,
+        not_applicable=tally.verdicts[NOT_APPLICABLE], refusals=tally.verdicts[_REFUSAL],
+        errors={reason: n for reason, n in tally.errors.most_common() if reason != PARSE_FAILURE}, cost=tally.cost,
+    )  # fmt: skip
 
 
 def summarise_models(run: EvaluationRun) -> list[ModelSummary]:

@@ -235,10 +235,9 @@ SCOPES: Final = {
     "openinference.instrumentation.llama_index": ("llama_index", 0),
     "opentelemetry.instrumentation.llamaindex": ("llama_index", 1),
     "opentelemetry.instrumentation.genai.llama_index": ("llama_index", 2),
-    "openinference.instrumentation.openai": ("openai", 0),
-    "opentelemetry.instrumentation.openai.v1": ("openai", 1),
+    "openinference.instrumentation.openai": ("openai", 0), "opentelemetry.instrumentation.openai.v1": ("openai", 1),
     "opentelemetry.instrumentation.openai.v0": ("openai", 1),
     "opentelemetry.instrumentation.genai.openai": ("openai", 2),
     "opentelemetry.instrumentation.openai_v2": ("openai", 3),
-}
+}  # fmt: skip
 """Framework and rank by instrumentation scope: of several libraries that trace one framework, the first is read."""

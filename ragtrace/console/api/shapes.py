@@ -88,20 +88,14 @@ def whole(stored: StoredTrace) -> TraceOut:
     of_store = {name: getattr(stored, name) for name in ("id", "stored", "thumbs", "reviewed")}
     of_trace = {name: getattr(trace, name) for name in ("started", "duration", "error", "sampling_probability")}
     return TraceOut(
-        **of_store,
-        **of_trace,
-        trace_id=f"{trace.trace_id:032x}",
-        span_id=f"{trace.span_id:016x}",
-        query=clean(trace.query),
-        answer=clean(trace.answer),
+        **of_store, **of_trace, trace_id=f"{trace.trace_id:032x}", span_id=f"{trace.span_id:016x}",
+        query=clean(trace.query), answer=clean(trace.answer),
         reference=None if trace.reference is None else clean(trace.reference),
         documents=[_document(each) for each in trace.documents],
-        attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}),
-        cause=stored.evaluation.cause,
-        cost=trace.facts.cost,
-        scores=[_score(score) for score in stored.evaluation.scores],
+        attributes=plain({**trace.attributes, **facts_as_dict(trace.facts)}), cause=stored.evaluation.cause,
+        cost=trace.facts.cost, scores=[_score(score) for score in stored.evaluation.scores],
         feedback=[replace(f, comment=f.comment and clean(f.comment)) for f in stored.feedback],
-    )
+    )  # fmt: skip
 
 
 def history(stored: StoredTrace) -> list[DatedScore]:

@@ -99,19 +99,11 @@ def _status(newest: Mapping[str, Score]) -> str:
 def _trace(row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> Trace:
     metadata, facts = parse_attributes(texts["attributes"])
     return Trace(
-        trace_id=int(row["trace_id"], 16),
-        span_id=int(row["span_id"], 16),
-        query=texts["query"] or "",
+        trace_id=int(row["trace_id"], 16), span_id=int(row["span_id"], 16), query=texts["query"] or "",
         documents=tuple(Document(**fields) for fields in json.loads(texts["documents"] or "[]")),
-        answer=texts["answer"] or "",
-        reference=texts["reference"],
-        started=row["started"],
-        duration=row["duration"],
-        error=row["error"],
-        sampling_probability=row["probability"],
-        attributes=metadata,
-        facts=facts,
-    )
+        answer=texts["answer"] or "", reference=texts["reference"], started=row["started"], duration=row["duration"],
+        error=row["error"], sampling_probability=row["probability"], attributes=metadata, facts=facts,
+    )  # fmt: skip
 
 
 def _history(connection: Connection, keys: Keys | None, row: Mapping[Any, Any]) -> tuple[tuple[float, Score], ...]:

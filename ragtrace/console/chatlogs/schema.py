@@ -88,12 +88,9 @@ def in_period(since: float, until: float, app: str = "") -> list[ColumnElement[b
     """The conditions that a row of `traces` started in [since, until), in Unix seconds; the range of ids lets an index
     answer. `app` selects one application; empty for all."""
     return [
-        traces.c.id >= lowest_id(since),
-        traces.c.id < end_id(until),
-        traces.c.started >= since,
-        traces.c.started < until,
-        *([traces.c.app == app] if app else []),
-    ]
+        traces.c.id >= lowest_id(since), traces.c.id < end_id(until), traces.c.started >= since,
+        traces.c.started < until, *([traces.c.app == app] if app else []),
+    ]  # fmt: skip
 
 
 def _bucket(context: Any) -> int:
@@ -391,12 +388,9 @@ Index(None, traces.c.stored)
 Index(None, scores.c.evaluator, scores.c.label, scores.c.trace)
 Index(None, scores.c.evaluator, scores.c.bucket, scores.c.trace, scores.c.value)
 Index(
-    "ix_scores_failed",
-    scores.c.evaluator,
-    scores.c.trace,
-    sqlite_where=scores.c.error.is_not(None),
+    "ix_scores_failed", scores.c.evaluator, scores.c.trace, sqlite_where=scores.c.error.is_not(None),
     postgresql_where=scores.c.error.is_not(None),
-)
+)  # fmt: skip
 Index(None, items.c.state, items.c.priority)
 Index(None, reviews.c.created)
 Index(None, reviews.c.item)

@@ -12,18 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, select, text
 
+from ragtrace.console.chatlogs import filters
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.engine import among
-from ragtrace.console.chatlogs.filters import (
-    Condition,
-    Listing,
-    higher_is_better,
-    list_all,
-    list_bucket,
-    parse_filter,
-    score_conditions,
-    used_buckets,
-)
 from ragtrace.console.chatlogs.schema import contents, end_id, evaluators, lowest_id, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter, Page, TraceSummary
@@ -58,7 +49,7 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
         raise SettingError("the order worst needs an evaluator; name one with evaluator")
     filter = _cleaned(filter)
     with store.reading() as connection:
-        conditions = parse_filter(store, connection, filter)
+        conditions = filters.parse_filter(store, connection, filter)
         low = 0 if filter.since is None else lowest_id(filter.since)
         high = _HIGHEST if filter.until is None else end_id(filter.until)
         until = time.monotonic() + _SECONDS
@@ -84,7 +75,7 @@ class _Search:
     """One search: its conditions, the smallest and largest id, the page's size, and when it ends."""
 
     connection: Connection
-    conditions: Sequence[Condition]
+    conditions: Sequence[filters.Condition]
     low: int
     high: int
     limit: int
@@ -93,7 +84,7 @@ class _Search:
     def is_late(self) -> bool:
         return time.monotonic() > self.until
 
-    def check(self, ids: Sequence[int], lead: Condition | None) -> list[int]:
+    def check(self, ids: Sequence[int], lead: filters.Condition | None) -> list[int]:
         """Those of `ids`, in their order, that fulfil all conditions; `lead` is the condition that listed them."""
         ids = list(dict.fromkeys(ids))
         rest = [condition.where for condition in self.conditions if not (condition is lead and condition.only)]
@@ -122,14 +113,14 @@ def _newest(search: _Search, after: str | None) -> _Matches:
         ids = search.check(all_ids, lead)
         has_more = len(ids) > search.limit
         return _Matches(ids[: search.limit], str(ids[search.limit - 1]) if has_more else None, len(ids))
-    listing = lead.listing if lead is not None and lead.listing is not None else list_all
+    listing = lead.listing if lead is not None and lead.listing is not None else filters.list_all
     ids, last = _walk(search, listing, lead, high, search.limit + 1)
     if len(ids) > search.limit:
         return _Matches(ids[: search.limit], str(ids[search.limit - 1]))
     return _Matches(ids, None if last is None else str(last))
 
 
-def _lead(search: _Search, high: int) -> tuple[Condition | None, list[int] | None]:
+def _lead(search: _Search, high: int) -> tuple[filters.Condition | None, list[int] | None]:
     """The condition whose ids are the candidates, and all its ids if it has few.
 
     If all conditions have many, it is the one whose first ids reach back furthest: it has the fewest in a period.
@@ -145,7 +136,7 @@ def _lead(search: _Search, high: int) -> tuple[Condition | None, list[int] | Non
 
 
 def _walk(
-    search: _Search, listing: Listing, lead: Condition | None, high: int, count: int
+    search: _Search, listing: filters.Listing, lead: filters.Condition | None, high: int, count: int
 ) -> tuple[list[int], int | None]:
     """At least `count` ids that fulfil all conditions, if there are so many, and the id to continue after: None at the
     end."""
@@ -173,8 +164,8 @@ def _parse_id(after: str) -> int:
 
 def _worst(search: _Search, filter: Filter, after: str | None) -> _Matches:
     """Searches bucket by bucket, each as above. A cursor is `bucket.id`."""
-    used = used_buckets(search.connection, filter, values_only=True)
-    sign = 1 if higher_is_better(search.connection, filter.evaluator) else -1
+    used = filters.used_buckets(search.connection, filter, values_only=True)
+    sign = 1 if filters.higher_is_better(search.connection, filter.evaluator) else -1
     used = used[::sign]
     start, last = _parse_place(after)
     if start is not None:
@@ -186,7 +177,7 @@ def _worst(search: _Search, filter: Filter, after: str | None) -> _Matches:
     matches: list[tuple[int, int]] = []
     for number in used:
         high = min(search.high, last - 1) if number == start else search.high
-        listing = list_bucket(search.connection, filter, number)
+        listing = filters.list_bucket(search.connection, filter, number)
         ids, end = _walk(search, listing, None, high, search.limit + 1 - len(matches))
         matches += [(number, trace) for trace in ids]
         if len(matches) > search.limit:
@@ -203,7 +194,7 @@ def _sort_worst(search: _Search, filter: Filter, ids: Sequence[int], place: tupl
     query = select(scores.c.bucket, scores.c.trace).where(
         among(search.connection, scores.c.trace, ids),
         scores.c.value.is_not(None),
-        *score_conditions(search.connection, filter),
+        *filters.score_conditions(search.connection, filter),
     )
     ranked = sorted({(number * sign, -trace) for number, trace in search.connection.execute(query)})
     total = len(ranked)

@@ -34,21 +34,14 @@ def agreement(request: Request, user: Viewer, evaluator: str = "", range: str = 
     ]
     evaluators = select(schema.verdicts.c.evaluator).distinct()
     return render(
-        request,
-        "agreement.html.j2",
-        lines=lines,
-        pairs=sorted(result.pairs, key=lambda pair: -pair.count),
+        request, "agreement.html.j2", lines=lines, pairs=sorted(result.pairs, key=lambda pair: -pair.count),
         alpha=result.alphas.get("", Alpha(None, None, 0)),
         alphas=[(name, alpha) for name, alpha in sorted(result.alphas.items()) if name and alpha.units],
-        names=ordered([name for (name,) in store.rows(evaluators)]),
-        evaluator=evaluator,
-        range=range if range in RANGES else "",
-        ranges=RANGE_NAMES,
-        weighted=weighted,
-        reliable=_reliable(result.alphas.get("")),
-        questions=measure_answers(store, since),
+        names=ordered([name for (name,) in store.rows(evaluators)]), evaluator=evaluator,
+        range=range if range in RANGES else "", ranges=RANGE_NAMES, weighted=weighted,
+        reliable=_reliable(result.alphas.get("")), questions=measure_answers(store, since),
         anchors=[(drift, anchors.sentence(drift)) for drift in anchors.drifts(store)],
-    )
+    )  # fmt: skip
 
 
 def _cells(of: EvaluatorAgreement, weighted: bool) -> list[dict[str, object]]:

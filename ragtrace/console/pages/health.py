@@ -56,22 +56,12 @@ def health(request: Request, user: Viewer) -> Response:
     quiet = now - (state.last_stored or 0.0) > _QUIET
     first = select(traces.c.started).limit(1)
     return render(
-        request,
-        "health.html.j2",
-        state=state,
-        address=store.name,
-        free=free,
-        low=low,
-        oldest=store.scalar(first.order_by(traces.c.id)),
-        newest=store.scalar(first.order_by(traces.c.id.desc())),
-        checks=checks,
-        day=float(store.scalar(select(func.count()).where(traces.c.stored >= now - _DAY)) or 0.0),
-        lag=_lag(store),
-        queue=reasons,
-        waiting=sum(states["open"] + states["locked"] for _, states in reasons),
-        quiet=quiet,
-        problems=[*_problems(low, checks, quiet), *([] if quiet else _silent(store, checks, now))],
-    )
+        request, "health.html.j2", state=state, address=store.name, free=free, low=low,
+        oldest=store.scalar(first.order_by(traces.c.id)), newest=store.scalar(first.order_by(traces.c.id.desc())),
+        checks=checks, day=float(store.scalar(select(func.count()).where(traces.c.stored >= now - _DAY)) or 0.0),
+        lag=_lag(store), queue=reasons, waiting=sum(states["open"] + states["locked"] for _, states in reasons),
+        quiet=quiet, problems=[*_problems(low, checks, quiet), *([] if quiet else _silent(store, checks, now))],
+    )  # fmt: skip
 
 
 def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool) -> list[str]:

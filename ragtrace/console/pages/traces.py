@@ -64,20 +64,11 @@ def traces(request: Request, user: Viewer) -> Response:
     table = schema.views
     views = select(table).where(table.c.user == user.id).order_by(table.c.name).limit(_VIEWS)
     return render(
-        request,
-        "traces.html.j2",
-        asked=query,
-        page=page,
-        lines=[_line(row, query.filter.evaluator) for row in page.rows],
-        choices=choices,
-        topics=_topics(store),
-        problem=problem,
-        views=[(row.id, row.name, row.query) for row in store.rows(views)],
-        ranges=RANGE_NAMES,
-        labels=LABELS,
-        queues=_open_queues(store, user),
-        may_review=user.may("reviewer"),
-    )
+        request, "traces.html.j2", asked=query, page=page,
+        lines=[_line(row, query.filter.evaluator) for row in page.rows], choices=choices, topics=_topics(store),
+        problem=problem, views=[(row.id, row.name, row.query) for row in store.rows(views)], ranges=RANGE_NAMES,
+        labels=LABELS, queues=_open_queues(store, user), may_review=user.may("reviewer"),
+    )  # fmt: skip
 
 
 def _topics(store: Store) -> dict[str, str]:
@@ -99,20 +90,14 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
     """One trace."""
     stored = visible_content.get_trace(request, user, trace_id)
     return render(
-        request,
-        "trace.html.j2",
-        trace_id=f"{stored.trace.trace_id:032x}",
-        case=cases.case(stored, evidence, load_limits(store_of(request), stored)),
-        known=_link_facts(stored),
+        request, "trace.html.j2", trace_id=f"{stored.trace.trace_id:032x}",
+        case=cases.case(stored, evidence, load_limits(store_of(request), stored)), known=_link_facts(stored),
         lists_people=visible_content.may_read_personal_data(request, user),
-        question=cases.plain_text(stored.trace.query),
-        reference=cases.plain_text(stored.trace.reference or ""),
-        reviews=visible_content.find_reviews(request, user, stored),
-        mark_names=MARK_NAMES,
+        question=cases.plain_text(stored.trace.query), reference=cases.plain_text(stored.trace.reference or ""),
+        reviews=visible_content.find_reviews(request, user, stored), mark_names=MARK_NAMES,
         backend=cases.trace_link(settings_of(request).trace_url, f"{stored.trace.trace_id:032x}"),
-        may_review=user.may("reviewer"),
-        queues=_open_queues(store_of(request), user),
-    )
+        may_review=user.may("reviewer"), queues=_open_queues(store_of(request), user),
+    )  # fmt: skip
 
 
 @router.get("/conversation")

@@ -102,20 +102,11 @@ def fit(
     curve = _best_curve(sample, direction, rng)
     after, before = _measure_held_out(sample, threshold, direction, aim, rng)
     return Calibration(
-        evaluator=verdicts[0].evaluator,
-        version=version,
-        direction=direction,
-        threshold=_best_threshold(sample, curve, aim),
-        previous=threshold,
-        curve=curve,
-        aim=aim,
-        count=len(logs),
-        failed=float(sample.bad.sum()),
-        effective=effective_size(sample.weights.tolist()),
-        before=before,
-        after=after,
+        evaluator=verdicts[0].evaluator, version=version, direction=direction,
+        threshold=_best_threshold(sample, curve, aim), previous=threshold, curve=curve, aim=aim, count=len(logs),
+        failed=float(sample.bad.sum()), effective=effective_size(sample.weights.tolist()), before=before, after=after,
         made=time.time() if now is None else now,
-    )
+    )  # fmt: skip
 
 
 def _usable_logs(rows: Sequence[ScoredVerdict], name: str, weighted: bool) -> list[ReviewedLog]:

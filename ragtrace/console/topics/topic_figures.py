@@ -217,19 +217,11 @@ def _row(  # noqa: PLR0917 a row's columns
     failures, earlier = now.verdicts.rate(), before.verdicts.rate() if before is not None else None
     causes = sorted(((name, sums.w) for name, sums in now.causes.items()), key=lambda pair: -pair[1])
     return TopicRow(
-        topic,
-        UNFIT if topic is None else names.get(topic, "unnamed"),
-        now.questions,
-        now.requests,
-        failures,
-        earlier,
-        independent_difference(earlier, failures) if earlier is not None and failures is not None else None,
-        "",
-        now.verdicts.wv / total if total else 0.0,
-        tuple(causes),
-        now.gaps,
+        topic, UNFIT if topic is None else names.get(topic, "unnamed"), now.questions, now.requests, failures,
+        earlier, independent_difference(earlier, failures) if earlier is not None and failures is not None else None,
+        "", now.verdicts.wv / total if total else 0.0, tuple(causes), now.gaps,
         tuple(trace for _, trace in heapq.nlargest(worst, now.failures)),
-    )
+    )  # fmt: skip
 
 
 def _with_verdicts(rows: Sequence[TopicRow]) -> list[TopicRow]:
