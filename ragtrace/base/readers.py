@@ -108,7 +108,9 @@ def _csv(path: Path, kind: str) -> Iterator[Record]:
     head = next(text, "")
     announced = _SEPARATOR.fullmatch(head)
     reader = csv.reader(
-        text if announced else chain([head], text), delimiter=announced[1] if announced else delimiter(head, kind)
+        text if announced else chain([head], text),
+        delimiter=announced[1] if announced else delimiter(head, kind),
+        strict=True,  # a file that was cut off inside quotes is no row
     )
     try:
         header = next(reader, [])

@@ -122,7 +122,9 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
-        facts=Facts(model=model, steps=steps, retrievals=int(values.get("contexts") == [])),  # []: it found nothing
+        facts=Facts(
+            model=model, steps=steps, retrievals=int(_list_or_text(values.get("contexts")) == [])
+        ),  # []: it found nothing
     )
     return Row(number if id is None else id, trace, model or "", _number(values, "duration"), _number(values, "cost"))
 
@@ -134,7 +136,9 @@ def _columns(fields: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str,
     for field, names in COLUMNS.items():
         if field in columns and columns[field] not in fields:
             raise ValueError(f"there is no column {columns[field]!r} for {field}; there are {', '.join(fields)}"[:500])
-        column = columns.get(field) or next((name for name in names if name in fields), None)
+        own = [name for name in names if name in fields]
+        filled = (name for name in own if fields[name] is not None and fields[name] == fields[name])  # no NaN
+        column = columns.get(field) or next(filled, own[0] if own else None)
         if column is None and field in _ALIASES:
             column = next((plain[name] for name in names if name in plain), None)
         if column is not None:

@@ -77,8 +77,8 @@ def run_id(path: Path, settings: Any) -> str:
     """Identifies a run by its input file and by everything else that decides its results. Raises DataError for a file
     that cannot be read."""
     try:
-        stat = path.stat()
+        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        parts = (str(path.resolve()), [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files], settings)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    parts = (str(path.resolve()), stat.st_size, stat.st_mtime_ns, settings)
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

@@ -128,12 +128,14 @@ def _demo(arguments: Sequence[str]) -> int:
 
 
 def _eval(options: argparse.Namespace) -> int:
+    from ragtrace.batch.reporting.files import REPORT_NAMES, prepare_target
     from ragtrace.batch.reporting.gates import parse_gate
     from ragtrace.batch.run import check_files, evaluate
 
-    check_files(options.file, options.out, options.junit)
-    if options.report is not None and options.report.is_file():
-        raise SettingError(f"--report {options.report} is a file; give a folder")
+    reports = [] if options.report is None else [options.report / name for name in REPORT_NAMES]
+    check_files(options.file, options.out, options.junit, *reports)
+    for file in filter(None, (*reports, options.junit)):  # before rows are evaluated
+        prepare_target(Path(file))
     plan, gates = _plan(options, [parse_gate("--fail-under", text) for text in options.fail_under])
     keep = options.report is not None or options.junit is not None or bool(gates)
     started = time.time()

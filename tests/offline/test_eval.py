@@ -17,6 +17,7 @@ import pytest
 
 from ragtrace import plugins, settings
 from ragtrace.base.rows import Row, read, row_of
+from ragtrace.batch.checkpoint import run_id
 from ragtrace.batch.columns import notes
 from ragtrace.batch.reporting.files import read_run
 from ragtrace.batch.run import Plan, _checkpoint
@@ -161,7 +162,10 @@ def test_columns_that_are_not_used_are_named(tmp_path: Path, capsys: pytest.Capt
     assert main([*arguments, "faithfulness,pii_leakage"]) == 1
     errors = capsys.readouterr().err
     assert "these columns are not used: frage, ctx, note" in errors
-    assert "no row has contexts, so these evaluators do not run: faithfulness. If the column 'ctx' has it" in errors
+    assert (
+        "none of the first 2 rows has contexts, which these evaluators need: faithfulness. If the column 'ctx' has it"
+        in errors
+    )
     assert "--map contexts=ctx" in errors
     assert "faithfulness has no value: 2 rows not applicable" in errors
     assert main([*arguments, "faithfulness,pii_leakage", "--map", "contexts=ctx", "--map", "query=frage"]) == 0
@@ -277,6 +281,9 @@ def test_another_run_does_not_go_on_with_this_ones_part(tmp_path: Path) -> None:
     part.write_text(json.dumps({"run": "another"}) + "\n" + json.dumps({"id": "r0", "scores": {}}) + "\n")
     assert main(["eval", str(path), "--evaluators", "pii_leakage", "--out", str(tmp_path / "out.jsonl")]) == 0
     assert all(row["scores"] for row in lines(tmp_path / "out.jsonl"))
+    folder = run_id(tmp_path, None)  # a folder whose files were written again
+    os.utime(path, (0, 0))
+    assert run_id(tmp_path, None) != folder
 
 
 @pytest.mark.server
@@ -349,7 +356,7 @@ def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "below 0.999" in capsys.readouterr().err
     (tmp_path / "a file").touch()
     assert main([*arguments, "--report", str(tmp_path / "a file")]) == 2
-    assert "a file is a file; give a folder" in capsys.readouterr().err
+    assert "a file cannot be a folder" in capsys.readouterr().err
     assert main([*arguments, "--fail-under", "faithfulness=0.1", "--fail-under", "faithfulness=67%"]) == 3
     assert "faithfulness: 4 of 6 rows of small pass, fewer than 67 %" in capsys.readouterr().err
 
@@ -359,6 +366,8 @@ def test_no_file_is_written_over(targets: dict[str, str], tmp_path: Path) -> Non
     """Neither the data set nor what the command writes itself."""
     path = jsonl(tmp_path / "in", ROWS)
     before = path.read_bytes()
+    (tmp_path / "results.json").hardlink_to(path)
+    assert main(["eval", str(tmp_path / "results.json"), "--out", str(tmp_path / "o"), "--report", str(tmp_path)]) == 2
     assert main(["eval", str(path), *(str(o) for k, v in targets.items() for o in (k, tmp_path / v))]) == 2
     assert main(["rescore", str(path), "--out", str(path)]) == 2
     assert path.read_bytes() == before

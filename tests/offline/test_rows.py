@@ -75,6 +75,15 @@ def test_a_text_in_brackets_that_is_no_list_of_chunks_is_one_chunk(text: str) ->
     assert [document.content for document in row_of({"contexts": text}, 1).trace.documents] == [text]
 
 
+def test_the_same_rows_from_json_and_csv(tmp_path: Path) -> None:
+    """An empty list in a cell says that nothing was found; a null column hides no other name of the field."""
+    assert row_of({"answer": "a", "contexts": "[]"}, 1).trace.facts.retrievals == 1
+    assert row_of({"answer": None, "response": "a"}, 1).trace.answer == "a"
+    (tmp_path / "cut.csv").write_text('question,answer\nq1,a\nq2,"half\nq3,b\n')
+    first, second = read(tmp_path / "cut.csv")
+    assert (first.trace.answer, "unexpected end" in str(second)) == ("a", True)  # type: ignore[union-attr]
+
+
 def test_an_exact_name_goes_before_one_in_another_case() -> None:
     """Where a file has both, the column whose name is the field's. Ids and numbers have their own names alone."""
     row = row_of({"Answer": "gold", "response": "live", "QUERY": "q", "ID": "7", "Duration": "3 min"}, 1)

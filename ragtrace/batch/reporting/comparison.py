@@ -101,33 +101,35 @@ def _keyed(a: EvaluationRun, b: EvaluationRun) -> tuple[dict[tuple[str, str], Re
 
 def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Difference:
     both = [(value_of(x, metric.name), value_of(y, metric.name)) for x, y in pairs]
-    values = [(x, y) for x, y in both if x is not None and y is not None]
     labels = [(label_of(x, metric.name), label_of(y, metric.name)) for x, y in pairs]
     verdicts = [pair for pair in labels if set(pair) <= {PASS, FAIL}]
-    deltas = _by_question(pairs, both)
+    questions = _by_question(pairs, both)
+    deltas = [y - x for x, y in questions]
     only_a = sum(pair == (PASS, FAIL) for pair in verdicts)
     only_b = sum(pair == (FAIL, PASS) for pair in verdicts)
     is_each_once = len({row.id for row, _ in pairs}) == len(pairs)
     mcnemar = intervals.mcnemar_p(only_a, only_b) if verdicts and is_each_once else None
     passes = [(_PASSES.get(x or ""), _PASSES.get(y or "")) for x, y in labels]
-    tested = deltas if deltas or is_each_once else _by_question(pairs, passes)
+    tested = deltas if deltas or is_each_once else [y - x for x, y in _by_question(pairs, passes)]
     return Difference(
-        metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in values) if values else None,
-        mean_b=fmean(y for _, y in values) if values else None, difference=fmean(deltas) if deltas else None,
+        metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in questions) if questions else None,
+        mean_b=fmean(y for _, y in questions) if questions else None, difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
         p=intervals.permutation_p(tested, draws=_DRAWS) if tested else mcnemar, p_holm=None,
         only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,
-        note="; ".join(_notes(metric, other, both if values else passes)),
+        note="; ".join(_notes(metric, other, both if questions else passes)),
     )  # fmt: skip
 
 
-def _by_question(pairs: Sequence[_Pair], values: Sequence[tuple[float | None, float | None]]) -> list[float]:
-    """The mean change of each question: rows of several models answer the same one, and are not independent."""
-    changes: defaultdict[str, list[float]] = defaultdict(list)
+def _by_question(
+    pairs: Sequence[_Pair], values: Sequence[tuple[float | None, float | None]]
+) -> list[tuple[float, float]]:
+    """Both means of each question: rows of several models answer the same one, and are not independent."""
+    rows: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for (row, _), (x, y) in zip(pairs, values, strict=True):
         if x is not None and y is not None:
-            changes[row.id].append(y - x)
-    return [fmean(each) for each in changes.values()]
+            rows[row.id].append((x, y))
+    return [(fmean(x for x, _ in each), fmean(y for _, y in each)) for each in rows.values()]
 
 
 def _notes(metric: Metric, other: Metric, both: Sequence[tuple[float | None, float | None]]) -> list[str]:

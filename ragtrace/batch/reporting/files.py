@@ -17,7 +17,7 @@ from ragtrace.errors import DataError, package
 from ragtrace.records import Evidence, Score
 from ragtrace.text.sanitizer import finite
 
-JSON_NAME, PARQUET_NAME = "results.json", "results.parquet"
+REPORT_NAMES = JSON_NAME, PARQUET_NAME, PAGE_NAME = "results.json", "results.parquet", "report.html"
 _FORMAT = "ragtrace-run"
 _VERSION = 1
 
@@ -75,6 +75,15 @@ def check_target(path: Path) -> None:
     complete, and would take the place of the device."""
     if path.exists() and not path.is_file():
         raise DataError(f"{path} is no file; give the name of a file, or leave the option out")
+
+
+def prepare_target(path: Path) -> None:
+    """Create the folder of an output file. Raise DataError as `check_target`, and where the folder cannot be there."""
+    check_target(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path.parent} cannot be a folder: {error.strerror}; give another one") from error
 
 
 @contextmanager

@@ -123,7 +123,7 @@ def _mean_problem(gate: Gate, metric: Metric, rows: Sequence[Result]) -> str:
     if not values:
         return "no value for {}"
     mean = fmean(values)
-    if metric.oriented(mean) >= metric.oriented(gate.limit):
+    if metric.oriented(round(mean, 9)) >= metric.oriented(round(gate.limit, 9)):  # of .1 and .7 it is not quite .4
         return ""
     return f"the mean of {{}} is {mean:.4g}, {'below' if metric.direction == 'higher' else 'above'} {gate.limit:g}"
 

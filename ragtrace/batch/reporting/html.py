@@ -7,17 +7,17 @@ from typing import Any
 
 from ragtrace.batch.reporting import page, report_charts, views
 from ragtrace.batch.reporting.analysis import Analysis
+from ragtrace.batch.reporting.files import PAGE_NAME
 from ragtrace.batch.reporting.formats import model_name, moment, number
 from ragtrace.batch.reporting.results import values_of
 
-NAME = "report.html"
 _FLIPS = 50
 
 
 def write_report(analysis: Analysis, folder: str | os.PathLike[str]) -> Path:
     """Write `report.html` into a folder, which is created if it is missing, and return its path. The file appears
     complete or not at all. Raises MissingExtraError without jinja2, and OSError if it cannot be written."""
-    return page.write(report(analysis), Path(folder) / NAME)
+    return page.write(report(analysis), Path(folder) / PAGE_NAME)
 
 
 def report(analysis: Analysis) -> str:
