@@ -202,7 +202,7 @@ def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
             raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
         return list(verdicts)
     if inspect.iscoroutinefunction(fn):
-        return list(_run_to_end(_gather(fn, check.retries, traces)))
+        return list(_run_to_end(_gather(check, fn, traces)))
     return [_one(check, fn, trace) for trace in traces]
 
 
@@ -242,18 +242,20 @@ def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return thread.submit(contextvars.copy_context().run, asyncio.run, coroutine).result()
 
 
-async def _gather(fn: Callable[..., Any], retries: int, traces: Sequence[Trace]) -> list[Any]:
+async def _gather(check: Evaluator, fn: Callable[..., Any], traces: Sequence[Trace]) -> list[Any]:
     import asyncio
 
     async def one(trace: Trace) -> Any:
-        for attempt in range(retries):
+        for attempt in range(check.retries):
             try:
                 return await fn(trace)
             except _PASSING:
                 await asyncio.sleep(_pause(attempt))
         return await fn(trace)
 
-    return await asyncio.gather(*(one(trace) for trace in traces), return_exceptions=True)
+    # One that hangs costs its own score alone, and is cancelled.
+    calls = (asyncio.wait_for(one(trace), check.timeout) for trace in traces)
+    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 _PASSING = (OSError, TimeoutError)

@@ -116,7 +116,7 @@ def begin(root: Run, graph: Run, thread: object, inputs: Any) -> None:
     # What is only in memory is this graph's own, whatever others call their threads.
     is_in_memory = any(kind.__name__ in ("InMemorySaver", "MemorySaver") for kind in type(saver).__mro__)
     name, memory = str(getattr(own, "name", graph.name)), str(id(saver)) if is_in_memory else ""  # a run's may differ
-    request.graph, request.frame = (str(thread), name, str(request.metadata.get("tenant", "")), memory), caller
+    request.graph, request.frame = (str(thread), name, sendable(request.metadata.get("tenant", "")), memory), caller
     resumes = getattr(inputs, "resume", None) is not None
     if not resumes and inputs is not None:
         _forget(root)

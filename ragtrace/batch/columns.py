@@ -34,9 +34,8 @@ def notes(names: Sequence[str], rows: Sequence[Row], unused: Mapping[str, Any]) 
         blocked = [each for name in needs for each in _that_need(name, names, column)]
         if blocked:
             advice = _advice(field, column, unused)
-            sentences.append(
-                f"none of the first {len(rows)} rows has {field}, which these evaluators need: {', '.join(blocked)}{advice}"
-            )
+            evaluators = ", ".join(blocked)
+            sentences.append(f"none of the first {len(rows)} rows has {field}, which {evaluators} need{advice}")
     return sentences
 
 

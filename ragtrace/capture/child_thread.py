@@ -1,6 +1,7 @@
 """A thread that makes calls for a worker, so that the worker can stop waiting for one."""
 
 import contextvars
+import itertools
 import queue
 import threading
 from collections.abc import Callable
@@ -46,11 +47,17 @@ class ThreadRunner(Generic[T]):
             raise error
         return result  # type: ignore[return-value]  # without an error it is what `work` returned
 
+    def stop(self) -> None:
+        """End the thread, unless a call hangs in it."""
+        if self._calls is not None:
+            self._calls.put(None)
+
 
 def _make_calls(calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
     suppress_tracing()
     while (call := calls.get()) is not None:
         call()
+        del call  # it holds the requests
 
 
 _own = threading.local()
@@ -64,13 +71,15 @@ def suppress_tracing() -> None:
     """
     context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
     _own.is_suppressed = True
-    # Without a lock, which a fork could leave locked: a second thread would do the same once more.
-    _thread.start, _pool.submit = _start_thread, _submit
+    if next(_calls) == 0:  # once, on top of others' patches; a lock could be left locked by a fork
+        _originals[:] = _thread.start, _pool.submit
+        _thread.start, _pool.submit = _start_thread, _submit
 
 
+_calls = itertools.count()
 _thread: Any = threading.Thread
 _pool: Any = ThreadPoolExecutor
-_original_start, _original_submit = _thread.start, _pool.submit
+_originals: list[Any] = []
 
 
 def _start_thread(thread: threading.Thread) -> None:
@@ -83,7 +92,7 @@ def _start_thread(thread: threading.Thread) -> None:
             run()
 
         thread.run = run_suppressed  # type: ignore[method-assign]
-    _original_start(thread)
+    _originals[0](thread)
 
 
 def _submit(pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: object, **kwargs: object) -> Any:
@@ -92,7 +101,7 @@ def _submit(pool: ThreadPoolExecutor, function: Callable[..., T], /, *args: obje
         # The pool may be the application's: a thread that it starts now must not stay suppressed.
         _own.is_suppressed = False
         try:
-            return _original_submit(pool, contextvars.copy_context().run, function, *args, **kwargs)
+            return _originals[1](pool, contextvars.copy_context().run, function, *args, **kwargs)
         finally:
             _own.is_suppressed = True
-    return _original_submit(pool, function, *args, **kwargs)
+    return _originals[1](pool, function, *args, **kwargs)

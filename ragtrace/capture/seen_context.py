@@ -13,6 +13,7 @@ from ragtrace import semconv
 from ragtrace.capture.model_messages import ToolCallPart, ToolResultPart, part_text
 from ragtrace.capture.request import Run
 from ragtrace.records import LONG_PROMPT, Document
+from ragtrace.text.sanitizer import sendable
 
 _SESSIONS = 1_000
 """Sessions that are remembered, the latest."""
@@ -46,7 +47,7 @@ def earlier_chunks(root: Run, documents: Sequence[Document]) -> tuple[Document, 
     request = root.request
     if request.session is None:
         return ()
-    key = (request.session, request.user, request.service, str(request.metadata.get("tenant", "")))
+    key = (request.session, request.user, request.service, sendable(request.metadata.get("tenant", "")))
     remembered = _chunks.pop(key, ())  # to the end: the oldest session goes first
     searched = bool(request.retrieved or documents)
     memory = latest([*documents, *remembered])

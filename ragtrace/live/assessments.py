@@ -88,7 +88,8 @@ def trace_id_of(value: object) -> str:
 
 
 def _number(value: object) -> float | None:
-    return number(float(value) if isinstance(value, bool) else value)
+    amount = number(float(value) if isinstance(value, bool) else value)
+    return amount if amount is None or abs(amount) < 1e100 else None  # sums of them must stay finite
 
 
 def _words(value: object) -> str | None:

@@ -98,7 +98,9 @@ class Breaker:
                     self._hanging -= is_left_behind
 
         try:
-            return self._attempt(check, traces, lambda: thread.call(work, check.timeout))
+            # A coroutine's own limit comes first.
+            limit = check.timeout + inspect.iscoroutinefunction(check.fn)
+            return self._attempt(check, traces, lambda: thread.call(work, limit))
         except TimeoutError as error:
             with self._lock:
                 is_left_behind = not has_ended

@@ -69,7 +69,9 @@ class _InitRequest:
 def _same(request: _InitRequest) -> Runtime | None:
     """What runs, if it was started by the same request."""
     before = running.current()
-    return before if before is not None and before.init_request and request.equals(before.init_request) else None
+    if before is None or before.is_closed or not before.init_request:
+        return None
+    return before if request.equals(before.init_request) else None
 
 
 def _global_provider() -> Any:

@@ -153,13 +153,13 @@ class Journal:
         line["probability"] = trace.sampling_probability
         if evaluation.cause is not None:
             line["cause"] = evaluation.cause
-        line["scores"] = [self._score(score) for score in evaluation.scores]
+        line["scores"] = [self._score(score, trace.sampling_probability) for score in evaluation.scores]
         return line
 
     def _word(self, value: str | None) -> str | None:
         return self._sanitizer.text(value, _WORD) if value else None
 
-    def _score(self, score: Score) -> dict[str, Any]:
+    def _score(self, score: Score, most: float) -> dict[str, Any]:
         """The fields that differ from their defaults, so that a line stays short."""
         fields: dict[str, Any] = {"name": score.name, "version": score.version, "method": score.method}
         for name, value in (
@@ -172,7 +172,8 @@ class Journal:
         ):
             if value not in (None, [], 0.0, False) or (name == "value" and value is not None):
                 fields[name] = value
-        fields["probability"] = score.sampling_probability
+        # A score of the application's code is given to each request, and is here for the evaluated ones alone.
+        fields["probability"] = min(score.sampling_probability, most)
         return fields
 
 

@@ -105,7 +105,7 @@ class Pipeline:
         self.limits = limits or Limits()
         self._sinks = tuple(sinks)
         self._observers = tuple(observers)
-        self._sampler = sampler or ratio(1.0)
+        self._sampler, self._sampler_failed = sampler or ratio(1.0), False
         self._cause = cause
         self._observe_duration = observe_duration
         isolated = frozenset(isolated_names)
@@ -147,6 +147,9 @@ class Pipeline:
         except BaseException as error:
             if _is_interrupt(error):
                 raise
+            if not self._sampler_failed:
+                self._sampler_failed = True
+                log_failure(__name__, "ragtrace: the sampler failed; its requests are not evaluated")
         return Decision(False, 0.0, "sampler_error")
 
     def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
@@ -193,6 +196,7 @@ class Pipeline:
                 self._on_loaded()
             yield
         finally:
+            runners.thread.stop()
             runners.process.stop()
 
     def _work(self, items: Sequence[_Item]) -> None:
@@ -394,7 +398,11 @@ def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float],
 
 def _size_of(trace: Trace) -> int:
     """About how many bytes of text the trace keeps alive."""
-    size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer)
+    size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer) + _text_size(trace.attributes)
     for document in trace.documents:
-        size += 300 + sys.getsizeof(document.content)
+        size += 300 + sys.getsizeof(document.content) + _text_size(document.metadata)
     return size + len(trace.steps) * _STEP_BYTES
+
+
+def _text_size(values: Mapping[str, object]) -> int:
+    return sum(len(value) for value in values.values() if isinstance(value, str))

@@ -78,9 +78,10 @@ class Runtime:
         self.take_score: Callable[[int, Score], bool] = pipeline.code_scores.add
         """Takes a score that code gives; False if it is lost."""
         self._parts = parts
-        self._closed = False
+        self.is_closed = False
         self._closing_thread: int | None = None
         self._close_ended = threading.Event()
+        self._close_result = True
         self._after_close: Callable[[], None] | None = None
         self._ends_the_process = False
         self.at_close: Callable[[], None] | None = None
@@ -133,12 +134,12 @@ class Runtime:
         """
         until = time.monotonic() + timeout
         done = reaper.settle(timeout)
-        source = None if self._closed else self._parts.source
+        source = None if self.is_closed else self._parts.source
         done = (source is None or source.flush(max(0.0, until - time.monotonic()))) and done
-        done = (self._closed or self.pipeline.flush(max(0.0, until - time.monotonic()))) and done
-        for part in () if self._closed else self._waiting():
+        done = (self.is_closed or self.pipeline.flush(max(0.0, until - time.monotonic()))) and done
+        for part in () if self.is_closed else self._waiting():
             done = part.flush(max(0.0, until - time.monotonic())) and done
-        if self.store is not None and not self._closed:
+        if self.store is not None and not self.is_closed:
             done = self.store.wait_for_spill(max(0.0, until - time.monotonic())) and done
         return self._report_losses() == 0 and done
 
@@ -160,7 +161,7 @@ class Runtime:
     def feedback(self, message: Feedback) -> bool:
         """Record a user's feedback. Without a store it is a score `user_feedback` of the request, beside its metric.
         False if nothing records it, or the runtime is closed. See `ragtrace.feedback`, which never raises."""
-        if self._closed:
+        if self.is_closed:
             return False
         metrics, sink = self._parts.metrics, self._parts.feedback
         if metrics is not None:
@@ -177,7 +178,7 @@ class Runtime:
 
     def score(self, trace_id: int, score: Score) -> bool:
         """Take a score from code. False if too many wait, or the runtime is closed. See `ragtrace.score`."""
-        return not self._closed and self.take_score(trace_id, score)
+        return not self.is_closed and self.take_score(trace_id, score)
 
     def close(self, timeout: float | None = None) -> bool:
         """Stop: remove the instrumentation, end open requests, evaluate waiting requests for up to `timeout` seconds,
@@ -186,17 +187,24 @@ class Runtime:
 
         False if something since the last `flush` did not arrive; see there. Safe to call twice.
         """
-        if self._closed:
-            return True
-        self._closed = True
+        if self.is_closed:
+            return self._wait_until_closed()
+        self.is_closed = True
         self._closing_thread = threading.get_ident()
         try:
-            return self._close(timeout)
+            self._close_result = self._close(timeout)
+            return self._close_result
         finally:
             self._close_ended.set()
             self._closing_thread = None
             if self._after_close is not None:
                 self._after_close()
+
+    def _wait_until_closed(self) -> bool:
+        """Wait for another thread of this process that closes; what its `close` returns."""
+        if self._closing_thread != threading.get_ident() and self._closing_thread in sys._current_frames():
+            self._close_ended.wait(self.settings.exit_seconds + _LOADING + 3.0)
+        return self._close_result
 
     def close_for_signal(self, end: Callable[[], None]) -> None:
         """Close, and call `end`, which ends the process: called by a signal's handler in the main thread. Where `close`
@@ -206,7 +214,7 @@ class Runtime:
             self._after_close = end  # the main thread itself closes, and goes on when the handler returns
             return
         seconds = self.settings.exit_seconds
-        if not self._closed:
+        if not self.is_closed:
             # In a thread of its own: this one may hold a lock that closing needs.
             threading.Thread(target=self.close, args=(seconds,), daemon=True).start()
         self._close_ended.wait(seconds + 3.0)

@@ -30,7 +30,8 @@ def rich(number: int = 7) -> Evaluation:
         input_tokens=100, output_tokens=20, cost=0.003,
     )  # fmt: skip
     return made(
-        number, score, Score("relevance", 1.0, "pass"), Score("toxicity", error="timeout"),
+        number, score, Score("relevance", 1.0, "pass", sampling_probability=0.5),
+        Score("toxicity", error="timeout", sampling_probability=0.5),
         query="Wie lange? 保証は?", answer="Zwei Jahre.\nNein.", reference="24 Monate",
         documents=(Document("d0", "two years", 0.8, {"page": 3}), Document("d1", "", None, {})),
         duration=1.5, error="ValueError", sampling_probability=0.5, cause="hallucination",

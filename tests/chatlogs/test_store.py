@@ -345,8 +345,9 @@ def test_the_overview_is_what_the_traces_say(store: Store) -> None:
     assert found.total.errors.value == pytest.approx(expected.value)
     assert found.total.errors.interval == pytest.approx(expected.interval)
     for check in found.checks:
-        judged = [s for e in given for s in e.scores if s.name == check.evaluator and s.label in ("pass", "fail")]
-        share = weighted([float(s.label == "pass") for s in judged], [s.sampling_probability for s in judged])
+        own = [(s, e.trace.sampling_probability) for e in given for s in e.scores if s.name == check.evaluator]
+        judged = [(s.label == "pass", min(s.sampling_probability, p)) for s, p in own if s.label in ("pass", "fail")]
+        share = weighted(*zip(*judged, strict=True))  # a score of code is of all requests, but not in the store
         assert (check.passes.value, check.passes.count) == (pytest.approx(share.value), len(judged))
         assert sum(step.passes.count for step in check.line if step.passes) == len(judged)
         assert check.errors == sum(s.name == check.evaluator and s.error is not None for e in given for s in e.scores)
@@ -367,6 +368,8 @@ def test_a_cause_has_the_weight_of_the_evaluator_that_told_it(store: Store) -> N
     often = Score("often", 0.1, "fail", cause="leak_by_model", sampling_probability=0.5)
     given = ([rare], "irrelevant_context"), ([rare, often], "leak_by_model"), ([], "nothing_retrieved")
     store.write([made(n, *scores, cause=cause, sampling_probability=0.5) for n, (scores, cause) in enumerate(given)])
+    store.write([replace(made(0, Score("guard", 1.0, "pass")), is_late=True)])
+    assert store.scalar(select(schema.scores.c.probability).where(schema.scores.c.evaluator == "guard")) == 0.5
     assert overview(store, NOW - 1, NOW + 60_000).causes == pytest.approx(
         {"irrelevant_context": 20.0, "leak_by_model": 2.0, "nothing_retrieved": 2.0}
     )

@@ -111,9 +111,10 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Differ
     mcnemar = intervals.mcnemar_p(only_a, only_b) if verdicts and is_each_once else None
     passes = [(_PASSES.get(x or ""), _PASSES.get(y or "")) for x, y in labels]
     tested = deltas if deltas or is_each_once else [y - x for x, y in _by_question(pairs, passes)]
+    mean_a, mean_b = (fmean(each) for each in zip(*questions, strict=True)) if questions else (None, None)
     return Difference(
-        metric=metric.name, n=len(deltas) or len(verdicts), mean_a=fmean(x for x, _ in questions) if questions else None,
-        mean_b=fmean(y for _, y in questions) if questions else None, difference=fmean(deltas) if deltas else None,
+        metric=metric.name, n=len(deltas) or len(verdicts), mean_a=mean_a, mean_b=mean_b,
+        difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
         p=intervals.permutation_p(tested, draws=_DRAWS) if tested else mcnemar, p_holm=None,
         only_a_passes=only_a, only_b_passes=only_b, mcnemar=mcnemar, verdict=NOTHING,

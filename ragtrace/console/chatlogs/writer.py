@@ -4,7 +4,7 @@ import math
 import random
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select, text, update
@@ -84,7 +84,10 @@ def _rows(keys: Keys | None, evaluation: Evaluation, now: float) -> Rows:
         words = full_text.index_row({"trace": 0, **texts})[1:]  # as they are read when the trace is deleted
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in texts.values() if part)
     row = _trace_row(keys, evaluation, trace_id, now) | {"size": size}
-    new_scores = [_score_rows(keys, score, trace_id, now) for score in evaluation.scores]
+    # A score of the application's code is given to each request, and is here for the stored ones alone.
+    most = trace.sampling_probability
+    scored = [replace(s, sampling_probability=min(s.sampling_probability, most)) for s in evaluation.scores]
+    new_scores = [_score_rows(keys, score, trace_id, now) for score in scored]
     content = seal_columns(keys, trace_id, texts)
     return Rows((trace_id, row["span_id"]), row, content, words, new_scores, evaluation.is_late)
 
@@ -180,6 +183,11 @@ def write_rows(connection: Connection, rows: Sequence[Rows]) -> int:
         full_text.add(connection, [(ids[each.span], *each.words) for each in new if each.words is not None])
         _apply_early_feedback(connection, [each.span[0] for each in new])
     existing = _stored_scores(connection, list(stored.values()))
+    late = {ids[each.span]: each.scores for each in rows if each.is_late}
+    sampled = select(traces.c.id, traces.c.probability).where(among(connection, traces.c.id, late))
+    for trace, probability in connection.execute(sampled) if late else ():
+        for score, _ in late[trace]:
+            score["probability"] = min(score["probability"], probability)
     new_scores = [
         (each, [(s, d) for s, d in each.scores if _is_new(s, (ids[each.span], s["evaluator"], s["version"]), existing)])
         for each in rows
