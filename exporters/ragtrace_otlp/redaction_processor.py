@@ -2,6 +2,7 @@
 sees them."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -11,12 +12,11 @@ from opentelemetry.trace import Link, Status
 
 from ragtrace import semconv
 from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH, attributes_for
+from ragtrace.capture.spans.dialects import OWN_SCOPES
 from ragtrace.text.sanitizer import Sanitizer
 from ragtrace_otlp.hold import ProcessorGroup, copy_of
 from ragtrace_otlp.text_filter import TextFilter
 
-_OWN = frozenset({"ragtrace", "ragtrace_langchain", "ragtrace_llama_index"})
-"""Ragtrace's instrumentation scopes: what is on their spans is redacted when it is written, or when the span ends."""
 _ADDRESSES = re.compile(r"(?:^|[._])(?:referer|target|ur[il](?:[._]\w+)?)$")
 _PARAMETER = re.compile(
     r"((?:^|[?&#])[\w%.\[\]-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w%.\[\]-]*=)[^&#]+",
@@ -37,7 +37,7 @@ class RedactionProcessor(ProcessorGroup):
     def on_end(self, span: ReadableSpan) -> None:
         """Hand on a redacted copy. Runs in the thread that ends the span."""
         scope = span.instrumentation_scope
-        if scope is None or scope.name not in _OWN:
+        if scope is None or scope.name not in OWN_SCOPES:  # ours is redacted when it is written, or when the span ends
             try:
                 span = redacted_copy(span, self._sanitizer)
             except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave
@@ -83,10 +83,12 @@ def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
 
 def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes:
     """The attributes of a span, an event or a link, redacted."""
-    attributes = {
-        key: _named(value) if _ADDRESSES.search(key) else value for key, value in (item.attributes or {}).items()
-    }
-    return attributes_for(item, sanitizer.attributes(attributes))
+    return attributes_for(item, redacted_attributes(item.attributes or {}, sanitizer))
+
+
+def redacted_attributes(attributes: Mapping[str, Any], sanitizer: Sanitizer | TextFilter) -> dict[str, Any]:
+    """The attributes redacted, and addresses without the values of telling parameters."""
+    return sanitizer.attributes({key: _named(v) if _ADDRESSES.search(key) else v for key, v in attributes.items()})
 
 
 def _named(address: Any) -> Any:

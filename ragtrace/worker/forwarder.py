@@ -1,6 +1,7 @@
 """Sends ended traces on over OTLP, redacted by `redact_others`; the buffer forgets what the endpoint has."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from ragtrace.worker.outcomes import EndedTrace, marked, outcome_of
 from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace_otlp.destination import Destination, SendResult
+from ragtrace_otlp.redaction_processor import redacted_attributes
 from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.wire import write_attributes
 
@@ -28,6 +30,10 @@ _log = logging.getLogger("ragtrace.worker")
 _BATCH, _WAIT = 256, 0.1
 _REQUEST_BYTES = 2 * 1024 * 1024
 """Bytes of one request to the endpoint, about."""
+_LARGEST = 4 * 1024 * 1024
+"""Bytes of the largest request that a server of gRPC takes unless it is told otherwise."""
+_EVENTS_REST = 60.0
+"""Seconds without events after an endpoint has not taken them."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a further try; twice as many each time."""
 
@@ -61,6 +67,7 @@ class Forwarder:
         """`settle_store` waits until what was evaluated is in the store."""
         self._onward, self._buffer, self._ledger, self._traces = onward, buffer, ledger, traces
         self._settle_store = settle_store
+        self._events_rest_until = 0.0
         bounds = Bounds(items=100_000_000, batch=_BATCH, wait=_WAIT)
         self._queue: Background[EndedTrace] = Background("ragtrace-forward", self._work, bounds)
 
@@ -108,8 +115,7 @@ class Forwarder:
         sent = list(payloads)
         if not sent:
             return
-        if self._send(spans, ExportTraceServiceRequest, list(payloads.values()), sent):
-            refused = spans.refused
+        if (refused := self._send(spans, ExportTraceServiceRequest, list(payloads.values()), sent)) is not None:
             self._send_events(sent)
             self._finish(sent, "", refused)
         elif len(sent) == 1:
@@ -126,20 +132,35 @@ class Forwarder:
 
     def _send_events(self, traces: Sequence[EndedTrace]) -> None:
         events = [_outcome(trace).events for trace in traces if _outcome(trace).events]
-        if events and self._onward.events is not None:
-            self._send(self._onward.events, ExportLogsServiceRequest, events, traces)
+        if not events or self._onward.events is None or time.monotonic() < self._events_rest_until:
+            return
+        if self._send(self._onward.events, ExportLogsServiceRequest, events, traces, patient=False) is None:
+            # Spans do not wait for an endpoint of events, which repeat the scores on them.
+            self._events_rest_until = time.monotonic() + _EVENTS_REST
+            _log.warning("ragtrace worker: the endpoint takes no events; the next ones are left out for a minute")
 
     def _send(
-        self, destination: Destination, kind: Any, payloads: Sequence[bytes], traces: Sequence[EndedTrace]
-    ) -> bool:
-        """Send until it is taken (True) or refused (False)."""
-        request = kind.FromString(b"".join(payloads))
-        pause = _FIRST_PAUSE
-        while (result := destination.send(request, sum(trace.trace.spans for trace in traces))) is SendResult.RETRY:
-            if self._queue.pause(pause):
-                raise _ClosingError
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        return result is SendResult.SENT
+        self, destination: Destination, kind: Any, payloads: Sequence[bytes], traces: Sequence[EndedTrace], *,
+        patient: bool = True,
+    ) -> int | None:  # fmt: skip
+        """Send until it is taken, in requests of a size that endpoints take: the number of items that were refused of
+        it. None if it is refused, if no endpoint takes a request of its size, and after one failure if not `patient`.
+        """
+        whole, refused = kind.FromString(b"".join(payloads)), 0
+        (name,) = (each.name for each in kind.DESCRIPTOR.fields)
+        count = sum(trace.trace.spans for trace in traces)
+        for group in groups_of(getattr(whole, name), lambda part: int(part.ByteSize()), _REQUEST_BYTES):
+            request, pause = kind(**{name: group}), _FIRST_PAUSE
+            while (result := destination.send(request, count)) is SendResult.RETRY:
+                if not patient or (pause == _LONGEST_PAUSE and request.ByteSize() > _LARGEST):
+                    return None
+                if self._queue.pause(pause):
+                    raise _ClosingError
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            if result is not SendResult.SENT:
+                return None
+            refused += destination.refused
+        return refused
 
     def _finish(self, traces: Sequence[EndedTrace], reason: str, refused: int = 0) -> None:
         if not traces:
@@ -193,7 +214,7 @@ def redacted(payload: bytes, sanitizer: Sanitizer) -> bytes | None:
     request = ExportTraceServiceRequest.FromString(payload)
     try:
         for _, scope, span in spans_in(request):
-            if not scope.name.startswith(dialects.OWN_SCOPE):
+            if scope.name not in dialects.OWN_SCOPES:
                 _redact(span, sanitizer)
     except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave
         sanitizer.failures.count(error)
@@ -208,6 +229,6 @@ def _redact(span: Any, sanitizer: Sanitizer) -> None:
     for event in span.events:
         event.name = sanitizer.text(event.name, NAME_LENGTH)
     for item in (span, *span.events, *span.links):
-        attributes = sanitizer.attributes(attributes_from(item.attributes))
+        attributes = redacted_attributes(attributes_from(item.attributes), sanitizer)
         del item.attributes[:]
         write_attributes(item, attributes)

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragtrace.base.lazy import Latest
 from ragtrace.capture.spans.pieces import SpanGroup, without_spans
 from ragtrace.records import Trace
 from ragtrace.worker.worker_settings import MOST_TRACES, WorkerSettings
 
-_REMEMBERED = 20_000
-"""Ended traces whose spans are remembered, the latest."""
+_REMEMBERED, _REMEMBERED_IDS = 20_000, 500_000
+"""Ended traces that are remembered, the latest, and the ids of their spans."""
 _ENTRY_FACTOR = 6
 """A trace without its root waits so many times longer for further spans, where a server's span has arrived."""
 LONGEST, _LONGEST_FACTOR = 300.0, 60
@@ -92,7 +91,8 @@ class OpenTraces:
         self._due: list[tuple[float, int, bytes]] = []
         """When a trace may end, its number in the order of arrival, and its id."""
         self._count = 0
-        self._ended: Latest[bytes, set[bytes]] = Latest(_REMEMBERED)
+        self._ended: OrderedDict[bytes, set[bytes]] = OrderedDict()
+        self._ended_ids = 0
         self._surplus: list[OpenTrace] = []
         self.bytes_by_sender: Counter[str] = Counter()
 
@@ -179,14 +179,20 @@ class OpenTraces:
 
     def _end(self, trace: OpenTrace) -> OpenTrace:
         self._traces.pop(trace.id, None)
-        self._ended[trace.id] = trace.span_ids
+        self._remember(trace.id, trace.span_ids)
         return trace
+
+    def _remember(self, trace_id: bytes, span_ids: set[bytes]) -> None:
+        self._ended_ids += len(span_ids) - len(self._ended.pop(trace_id, ()))
+        self._ended[trace_id] = span_ids
+        while len(self._ended) > _REMEMBERED or self._ended_ids > _REMEMBERED_IDS:
+            self._ended_ids -= len(self._ended.popitem(last=False)[1])
 
     def note_ended(self, trace_ids: list[bytes]) -> None:
         """Remember traces that an earlier process ended."""
         with self.lock:
             for trace_id in trace_ids:
-                self._ended[trace_id] = set()
+                self._remember(trace_id, set())
 
     def release(self, sender: str, size: int) -> None:
         """A sender's spans are held no longer."""

@@ -183,6 +183,8 @@ class Worker:
     def _connect(self, settings: Settings, capture: ContentPolicy) -> tuple[WorkerTelemetry, Settings]:
         """What brings the evaluations to the spans."""
         form = ScoreFormat(settings.openinference, settings.explanations, capture.sanitizer)
+        if settings.redact_others and capture.sanitizer.redact is None:
+            raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
         is_relay = bool(settings.transport)
         receives = make_destination("traces", settings.otlp_endpoint) if self.options.spans and not is_relay else None
         spans: Destination | None = _publisher(settings) if is_relay else receives
@@ -191,7 +193,7 @@ class Worker:
             None if is_relay or is_off("logs") else make_destination("logs", settings.otlp_endpoint),
             self._outbox,
             form,
-            capture.sanitizer if settings.redact_others else None,
+            capture.sanitizer if settings.redact_others or (is_relay and capture.sanitizer.redact) else None,
             "no_endpoint" if self.options.spans else "spans_off",
         )
         if onward.spans is None and self.options.spans:

@@ -372,3 +372,11 @@ def test_init_reads_the_spans_of_the_applications_provider(source: str) -> None:
     assert (runtime.spans.requests if is_read else runtime.spans) == (1 if is_read else None)
     runtime.close()
     assert provider._active_span_processor._span_processors == processors
+
+
+@pytest.mark.parametrize("attributes", rows(__file__, "messages_in_other_shapes"))
+def test_messages_in_other_shapes(application: Application, attributes: dict[str, Any]) -> None:
+    """Thoughts and pictures are no text; parts come as attributes, as JSON in a text, or structured."""
+    application.span("chat", "any", attributes)
+    [trace] = application.traces
+    assert (trace.query, trace.answer) == ("How long?", "24 months.")

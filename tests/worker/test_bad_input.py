@@ -1,5 +1,6 @@
 """What is damaged, too large or odd is refused or bounded, and the next good request is served."""
 
+import base64
 import gzip
 import http.client
 import json
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 import pytest
 import requests
+from google.protobuf import json_format
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -138,6 +140,19 @@ def test_spans_without_valid_ids_are_left_out(run: Running) -> None:
     stats = run.wait(lambda s: s.sent == before.sent + 2)
     assert stats.dropped["invalid"] == before.dropped.get("invalid", 0) + 3
     assert is_balanced(stats)
+
+
+def test_one_odd_span_of_json_costs_no_other(run: Running) -> None:
+    """An id of other letters, and half an emoji where JavaScript cut a text."""
+    good = json_format.MessageToDict(request_of(78))
+    (spans,) = (of_scope["spans"] for of_resource in good["resourceSpans"] for of_scope in of_resource["scopeSpans"])
+    for each in spans:
+        each |= {key: base64.b64decode(each[key]).hex() for key in ("traceId", "spanId", "parentSpanId") if key in each}
+    body = json.dumps(good).replace("24 months", "\\ud83d months").replace(spans[0]["spanId"], "zz", 1)
+    before = run.worker.stats().dropped.get("invalid", 0)
+    answer = requests.post(run.url, body, headers={"Content-Type": _JSON}, timeout=60)
+    assert (answer.status_code, answer.json()["partialSuccess"]["rejectedSpans"]) == (200, "1")
+    run.wait(lambda s: s.dropped["invalid"] == before + 1 and s.open == 0)
 
 
 def _cycle(target: Any, trace: int) -> None:

@@ -5,6 +5,8 @@ import resource
 import sqlite3
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -12,12 +14,24 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtrace.console.chatlogs.store import open_store
 from ragtrace.errors import SettingError
 from ragtrace.settings import load
+from ragtrace.worker import service
 from ragtrace.worker.buffer import DiskBuffer
 from ragtrace.worker.service import Worker
 from ragtrace.worker.worker_settings import load_worker
 from tests.otlp.receivers import http_server, plain
 from tests.worker.processes import worker_process
-from tests.worker.running import count_rows, is_balanced, post, request_of, root, running, scope, span, wait_for
+from tests.worker.running import (
+    count_rows,
+    is_balanced,
+    post,
+    request_of,
+    retriever,
+    root,
+    running,
+    scope,
+    span,
+    wait_for,
+)
 
 
 def _get(url: str) -> tuple[int, str]:
@@ -144,3 +158,32 @@ def test_spans_that_pass_are_redacted_where_the_setting_asks_for_it() -> None:
         assert b"ada@example.org" not in run.received.traces.SerializeToString()
         assert b"write to" in run.received.traces.SerializeToString()
         assert len(run.evaluated) == 1
+
+
+def test_what_goes_to_a_broker_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `redact_others`: the broker's messages are ragtrace's own."""
+    messages: list[Any] = []
+    publisher = SimpleNamespace(publish=lambda given: [messages.append(each) or "" for each in given], close=None)
+    monkeypatch.setattr(service, "_publisher", lambda _: service.MessageDestination(publisher))
+    message = request_of(1)
+    message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="note").value.string_value = "ada@example.org"
+    with running(behind="nats://localhost:4222/ragtrace", redact="pii") as run:
+        run.post(message.SerializeToString())
+        wait_for(lambda: messages, bool)
+        publisher.close = lambda: None
+    assert b"ada@example.org" not in messages[0].payload
+    assert b"[email]" in messages[0].payload
+
+
+def test_events_that_an_endpoint_does_not_take_keep_no_span(caplog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a trace of many messages, which goes out in parts of a size that endpoints take."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with http_server({"logs": 503}) as (url, received), running({"quiet_seconds": 2.0}, behind=url) as run:
+        for number in (2, 3, 4):
+            message = ExportTraceServiceRequest()
+            retriever(scope(message), 1, number).attributes.add(key="long").value.string_value = "x" * 1_500_000
+            run.post(message.SerializeToString())
+        run.post(request_of(1).SerializeToString())
+        run.wait(lambda s: s.open == 0 and s.sent >= 4)
+    assert sum(path.endswith("traces") for path, _ in received.requests) >= 2
+    assert "takes no events" in caplog.text

@@ -220,6 +220,7 @@ RERANKERS: Final = re.compile(r"(Rerank\w*|Postprocessor)(\.\w+)?$")
 
 # --- libraries -----------------------------------------------------------------------------------
 OWN_SCOPE: Final = "ragtrace"
+OWN_SCOPES: Final = frozenset({OWN_SCOPE, "ragtrace_langchain", "ragtrace_llama_index"})
 LANGFUSE_SCOPE: Final = "langfuse-sdk"
 PLAIN_SCOPES: Final = ("opentelemetry.instrumentation.", "opentelemetry.distro")
 GENERATIVE_SCOPES: Final = re.compile(

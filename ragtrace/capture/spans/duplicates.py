@@ -24,6 +24,8 @@ class _Call(NamedTuple):
     started: int
     ended: int
     text: bytes
+    answer: int
+    """A hash of its letters and digits; 0 where it is not known."""
 
 
 class Duplicates:
@@ -87,6 +89,7 @@ def _encloses(outer: _Call, inner: _Call) -> bool:
         and inner.ended <= outer.ended + _SLACK
         and outer.ended - outer.started > inner.ended - inner.started
         and (inner.text != b"" or outer.trace_id == inner.trace_id)
+        and (outer.answer == inner.answer or not outer.answer or not inner.answer)
     )
 
 
@@ -96,4 +99,5 @@ def _call(record: SpanRecord, facts: SpanFacts) -> _Call:
     tokens = facts.attributes.get(semconv.OUTPUT_TOKENS)
     text = str(tokens) if tokens else facts.answer or (facts.error and f"{facts.query}\0error") or ""
     digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest() if text else b""
-    return _Call(record.trace_id, record.span_id, record.scope, record.started, record.ended, digest)
+    answer = hash("".join(filter(str.isalnum, facts.answer or "")))
+    return _Call(record.trace_id, record.span_id, record.scope, record.started, record.ended, digest, answer)

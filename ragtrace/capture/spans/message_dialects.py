@@ -7,6 +7,7 @@ from ragtrace import semconv
 from ragtrace.capture.spans import dialects, texts
 
 _MAX_MESSAGES = 1_000
+_MAX_PARTS = 32
 
 
 def _gen_ai_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -57,12 +58,26 @@ def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> li
     for i in range(_MAX_MESSAGES):
         base = f"{prefix}.{i}{infix}"
         role, content = attributes.get(f"{base}.role"), attributes.get(f"{base}.content")
-        part = attributes.get(f"{base}.contents.0.message_content.text")
+        part = None if content is not None else _parts(attributes, base)
         has_calls = f"{base}.tool_calls.0.tool_call.function.name" in attributes
         if not has_calls and (role, content, part) == (None, None, None):
             break
+        parts = texts.plain(content)  # OpenLLMetry writes several as JSON
+        if isinstance(parts, list) and all(isinstance(each, dict) and "type" in each for each in parts):
+            content = parts
         messages.append({"role": role or "", "content": content if content is not None else part or ""})
     return messages
+
+
+def _parts(attributes: Mapping[str, Any], base: str) -> str | None:
+    """The texts of a message whose contents have an attribute each; None where it has none."""
+    contents = [f"{base}.contents.{i}.message_content" for i in range(_MAX_PARTS)]
+    found = [
+        attributes[f"{each}.text"]
+        for each in contents
+        if attributes.get(f"{each}.type", "text") == "text" and f"{each}.text" in attributes
+    ]
+    return "".join(map(str, found)) if found else None
 
 
 def _langfuse_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:

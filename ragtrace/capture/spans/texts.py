@@ -12,6 +12,7 @@ from ragtrace.text.sanitizer import identity_of, sendable
 USERS = ("user", "human", "HumanMessage")
 ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
 _DEPTH = 12
+_TEXT_PARTS = ("text", "input_text", "output_text", None)
 
 
 def plain(value: Any) -> Any:
@@ -66,8 +67,8 @@ def question_in(value: Any, depth: int = 0) -> str | None:
     if depth > _DEPTH:
         return None
     if isinstance(value, Mapping):
-        if value.get("messages"):
-            return message_text(value["messages"], USERS)
+        if (messages := value.get("messages")) is not None and messages != []:
+            return messages if isinstance(messages, str) else message_text(messages, USERS)
         for key in dialects.QUESTION_KEYS:
             if value.get(key):
                 return question_in(value[key], depth + 1)
@@ -75,7 +76,7 @@ def question_in(value: Any, depth: int = 0) -> str | None:
         if len(texts) == 1:
             return question_in(texts[0], depth + 1)
         return question_in(value.get("args"), depth + 1) or question_in(value.get("kwargs"), depth + 1)
-    if isinstance(value, list) and value:
+    if isinstance(value, (list, tuple)) and value:
         text = message_text(value, USERS)
         return text if text is not None else question_in(value[0], depth + 1) if len(value) == 1 else None
     return None
@@ -100,7 +101,7 @@ def answer_in(value: Any, depth: int = 0) -> str | None:
             if value.get(key) is not None:
                 return answer_in(value[key], depth + 1)
         return None if "response_gen" in value else sendable(dict(value))
-    if isinstance(value, list) and value:
+    if isinstance(value, (list, tuple)) and value:
         text = message_text(value, ASSISTANTS)
         return text if text is not None else _joined(value)
     return None if value is None or value == [] else str(value)
@@ -108,16 +109,19 @@ def answer_in(value: Any, depth: int = 0) -> str | None:
 
 def message_text(messages: Any, roles: Sequence[str]) -> str | None:
     """The text of the last message of one of these roles, in any library's shape."""
-    items = messages if isinstance(messages, list) else [messages]
+    items = messages if isinstance(messages, (list, tuple)) else [messages]
     for item in reversed(items):
-        if isinstance(item, list):
-            text = message_text(item, roles)
+        if isinstance(item, (list, tuple)):
+            is_pair = len(item) == 2 and isinstance(item[1], str) and item[0] in roles  # as LangChain takes it
+            text = item[1] if is_pair else message_text(item, roles)
             if text is not None:
                 return text
         if isinstance(item, Mapping):
             role, content = _message(item)
             if role in roles:
-                return _joined(content)
+                text = _joined(content)
+                if text or roles is not USERS or isinstance(content, str):  # else a tool's result, or a picture
+                    return text
     return None
 
 
@@ -137,15 +141,15 @@ def _joined(content: Any) -> str | None:
     """The text of a message's content: a text, or parts of which some are texts."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
+    if not isinstance(content, (list, tuple)):
         return None
     texts = [part if isinstance(part, str) else _part_text(part) for part in content]
     return "".join(text for text in texts if isinstance(text, str)) if texts else None
 
 
 def _part_text(part: Any) -> Any:
-    """The text of a message's part; None for a tool's call or result."""
-    if not isinstance(part, Mapping) or "response" in part:
+    """The text of a message's part; None for a tool's call or result, a model's thoughts, and a picture."""
+    if not isinstance(part, Mapping) or "response" in part or part.get("type", "text") not in _TEXT_PARTS:
         return None
     return part.get("text") or part.get("content")
 
@@ -161,7 +165,7 @@ def user_text(messages: Any) -> str | None:
 def assistant_text(messages: Any) -> str | None:
     """The model's answer in a list of messages; "" for one that only calls tools."""
     value = plain(messages)
-    items = value if isinstance(value, list) else [value]
+    items = value if isinstance(value, (list, tuple)) else [value]
     text = message_text(items, ASSISTANTS)
     return text if text is not None or not any(isinstance(item, Mapping) for item in items) else ""
 
