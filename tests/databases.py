@@ -2,8 +2,7 @@
 
 Migrations run once for each kind of database: `store` copies a migrated file or empties the tables of a migrated
 database. `store_url` without `store` is the address of a database that has no tables. `shared_store` is one store for
-all tests of a module that only read it.
-"""
+all tests of a module that only read it."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ class Server:
     def database(self, name: Database = "without_tables") -> str:
         """The address of a database without rows; only `without_tables` has no tables either.
 
-        What an earlier test left in it is deleted, and the connections to it are ended.
-        """
+        What an earlier test left in it is deleted, and the connections to it are ended."""
         statements = ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
         self._execute(name, _END_OTHERS, *(statements if name == "without_tables" else (_EMPTY_TABLES,)))
         return self._url(name)

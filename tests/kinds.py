@@ -2,8 +2,7 @@
 
 MODULES names the kind of whole folders and modules; single tests of other modules carry the marker themselves. A test
 for PostgreSQL is a `server` test by its fixture or parameter. A test without a marker fails if it starts a process or
-listens at a port, so that the fast tests stay fast.
-"""
+listens at a port, so that the fast tests stay fast."""
 
 import gc
 import sys

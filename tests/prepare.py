@@ -1,8 +1,7 @@
 """Before the tests: bring what some of them need and `pip install` of the project does not.
 
 In CI nothing may be skipped, so it is installed here. Elsewhere a test that misses something is skipped with one line
-that names it: a workstation need not have torch because of us.
-"""
+that names it: a workstation need not have torch because of us."""
 
 import hashlib
 import importlib.util

@@ -63,7 +63,6 @@ def test_doctor_says_what_is_wrong(
 
 @pytest.mark.process
 def test_evaluators_in_the_working_directory_are_found(tmp_path: Path) -> None:
-    """By the command, as by `python -m ragtrace`."""
     (tmp_path / "own.py").write_text("def good(trace): return True\n")
     environment = {**os.environ, "RAGTRACE_EVALUATORS": "own:good", "PYTHONPATH": ""}
     command = [str(Path(sys.executable).with_name("ragtrace")), "doctor"]

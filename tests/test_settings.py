@@ -38,7 +38,6 @@ def test_the_file_is_found_in_the_working_directory(tmp_path: Path, monkeypatch:
 def test_a_wrong_setting_names_itself_its_value_and_what_is_right(
     arguments: dict[str, object], environ: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    """Nobody has to search for what is wrong."""
     with pytest.raises(SettingError) as caught:
         load(arguments, environ)
     for word in words:

@@ -134,13 +134,10 @@ class NatsTransport(Transport):
         stream = await self._stream()
         if self._inbox is None:
             config = api.ConsumerConfig(
-                durable_name=self._options.group,
-                filter_subject=self._subject,
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=self._options.visibility_seconds,
-                max_ack_pending=50_000,
+                durable_name=self._options.group, filter_subject=self._subject, ack_policy=api.AckPolicy.EXPLICIT,
+                ack_wait=self._options.visibility_seconds, max_ack_pending=50_000,
                 deliver_policy=api.DeliverPolicy.ALL,
-            )
+            )  # fmt: skip
             try:
                 await stream.consumer_info(self._address.stream, self._options.group)
             except NotFoundError:

@@ -4,8 +4,7 @@ The application's thread calls `put`, which never blocks and never raises. Worke
 Every loss is counted: `total = done + waiting + running + dropped` in each snapshot.
 
 A forked child starts with an empty queue, zero counts and new locks: what waited belongs to the parent, and another
-thread may have held any lock at the fork. A queue that was closed before the fork stays closed.
-"""
+thread may have held any lock at the fork. A queue that was closed before the fork stays closed."""
 
 import heapq
 import math
@@ -46,8 +45,7 @@ def step_aside() -> None:
     """Let other threads run: background work calls this between its pieces.
 
     A thread that computes holds the interpreter's lock for 5 ms at a time. An event loop lets go of the lock whenever
-    it waits for its sockets, so without this each of its turns could take 5 ms longer.
-    """
+    it waits for its sockets, so without this each of its turns could take 5 ms longer."""
     time.sleep(0.0001)
 
 
@@ -106,8 +104,7 @@ class Background(Generic[Item]):
     items of this batch count as lost (`internal`), the first exception is logged, and the worker goes on.
 
     `lock` is the reentrant lock of all counts: hold it to change counts of your own in the same snapshot as `put`. It
-    is reentrant because a finaliser may call `put` while its thread holds the lock.
-    """
+    is reentrant because a finaliser may call `put` while its thread holds the lock."""
 
     def __init__(
         self,
@@ -144,8 +141,7 @@ class Background(Generic[Item]):
     def put(self, item: Item, size: int = 0, *, delay: float = 0.0) -> Loss | None:
         """Queue an item of `size` bytes for `work`; None, or why an item was lost. Never blocks, never raises.
 
-        The work gets it after `delay` seconds at the earliest; `close` ends the delay.
-        """
+        The work gets it after `delay` seconds at the earliest; `close` ends the delay."""
         try:
             with self.lock:
                 self._count += 1
@@ -330,8 +326,7 @@ class Background(Generic[Item]):
     def close(self, timeout: float = 5.0) -> list[Item]:
         """Take no further items, give the work what waits for up to `timeout` seconds, and end the threads.
 
-        Returns the items that the work did not get; they count as lost (`shutdown`). Safe to call twice.
-        """
+        Returns the items that the work did not get; they count as lost (`shutdown`). Safe to call twice."""
         deadline = time.monotonic() + timeout
         with self._changed:
             self._closed = True

@@ -31,8 +31,7 @@ class Latest(OrderedDict[K, T]):
 class Lazy(Generic[T]):
     """Makes a value on first use, once for all threads, and once more in a forked child: sessions hold threads.
 
-    `make` may take arguments that can be hashed, e.g. a model's name: then there is one value for each of them.
-    """
+    `make` may take arguments that can be hashed, e.g. a model's name: then there is one value for each of them."""
 
     def __init__(self, make: Callable[..., T], limit: int = 16) -> None:
         """`limit`, at least 2, is the number of values that are kept; the oldest is forgotten first."""
@@ -101,8 +100,7 @@ class LazyThread:
     """A daemon thread that is started on demand, and again where it could not be started or has ended.
 
     It is started outside of any lock: a new thread may run finalizers before it says that it has started, and these may
-    need that lock.
-    """
+    need that lock."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
         """`run` is what the thread does, and `name` its name."""

@@ -33,8 +33,7 @@ def create_private(path: Path) -> None:
 
     An existing file is not opened. When a process closes any descriptor of a file, the system takes all its locks on
     that file, those of SQLite's connections in this process too. Another process that closes its connection then
-    believes that it was the last one and deletes the write-ahead log, and with it what was committed since.
-    """
+    believes that it was the last one and deletes the write-ahead log, and with it what was committed since."""
     try:
         os.close(private_opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -45,8 +44,7 @@ def create_private(path: Path) -> None:
 def switch_to_wal(connection: sqlite3.Connection, timeout: float, schema: str = "main") -> None:
     """Lets readers and one writer of the file work at the same time; `schema` is the name it is attached under.
 
-    Raises sqlite3.OperationalError if other processes lock the file for longer than `timeout` seconds.
-    """
+    Raises sqlite3.OperationalError if other processes lock the file for longer than `timeout` seconds."""
     # SQLite does not wait for this lock, whatever the connection's own timeout is: it refuses at once.
     end = time.monotonic() + timeout
     while True:

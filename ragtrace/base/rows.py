@@ -75,8 +75,7 @@ def read(
     `metadata`; or a list of these as JSON or Python writes it), `answer`, and optionally `reference`, `constraints`,
     `steps`, `model`, `duration`, `cost`. A line with the id and model of an earlier line is an error.
     `unused` receives the columns from which no field is read, with the first value of each.
-    Raises DataError if the file itself cannot be read.
-    """
+    Raises DataError if the file itself cannot be read."""
     name = os.fspath(path)
     mapping = dict(columns or {})
     if unknown := sorted(set(mapping) - set(COLUMNS)):

@@ -1,8 +1,7 @@
 """Draws charts as SVG text: no script, no style attribute; CSS classes set the colours. Every text is escaped.
 
 Coordinates are pixels of the view box, with the origin at the top left; numbers are written with one decimal. Shares of
-an axis are in [0, 1], from its low to its high end.
-"""
+an axis are in [0, 1], from its low to its high end."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -77,8 +77,7 @@ def hidden_step(step: Callable[..., Awaitable[Any]], *args: Any) -> Awaitable[An
     """Takes the first step of an asynchronous generator that another generator wraps and closes.
 
     The event loop does not learn of it then. Otherwise the end of the loop closes both at the same time, and the second
-    of the two calls raises RuntimeError: "asynchronous generator is already running".
-    """
+    of the two calls raises RuntimeError: "asynchronous generator is already running"."""
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, None)
     try:
@@ -106,8 +105,7 @@ def instrument(
 
     Does nothing where ragtrace is switched off. Does nothing, and logs a warning, when another instrumentor of
     `candidates` (module, class) traces the framework.
-    Never raises: an exception here would abort every other instrumentation of the process. A failure is logged.
-    """
+    Never raises: an exception here would abort every other instrumentation of the process. A failure is logged."""
     try:
         if not is_on():
             return

@@ -82,8 +82,7 @@ def _follow_release(standard: Attributes) -> None:
 
 def _usage_of_agent(agent: Run) -> Attributes:
     """The tokens of all model calls below an agent, under OpenTelemetry's names alone: backends add up OpenInference's
-    counts over all spans. Details such as cached tokens are among them: MLflow reads no span below one that has
-    tokens."""
+    counts over all spans. Details such as cached tokens are among them: MLflow reads none below one with tokens."""
     sums: Attributes = {}
     for call in agent.request.model_calls:
         for name in OI_COUNTS if agent in call.above() else ():

@@ -17,8 +17,7 @@ class ThreadRunner(Generic[T]):
     """Makes one call at a time in a daemon thread.
 
     Python cannot stop a thread. One whose call takes longer than its timeout is left behind: it ends by itself when the
-    call returns, and, being a daemon, never keeps the process alive.
-    """
+    call returns, and, being a daemon, never keeps the process alive."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] | None = None
@@ -67,8 +66,7 @@ def suppress_tracing() -> None:
     """Trace nothing that this thread does, nor what it hands to other threads and thread pools.
 
     An evaluator or a sink may call a chain that is instrumented: if that were a request, it would be evaluated, and so
-    on without end. A new thread begins with an empty context, so it is given this one's.
-    """
+    on without end. A new thread begins with an empty context, so it is given this one's."""
     context.attach(context.set_value(context._SUPPRESS_INSTRUMENTATION_KEY, True))
     _own.is_suppressed = True
     if next(_calls) == 0:  # once, on top of others' patches; a lock could be left locked by a fork

@@ -51,8 +51,7 @@ class ContentPolicy:
         """From `capture_content`: True, False, a mode such as SPAN_AND_EVENT, or None for the mode in the environment.
 
         Raises ValueError for an unknown mode given by argument; one in the environment is a warning and no content,
-        since an instrumentor must never stop an application from starting.
-        """
+        since an instrumentor must never stop an application from starting."""
         if isinstance(content, bool):
             return ContentPolicy(spans=content, **fields)
         mode = (os.environ.get(_VARIABLE, "").strip() or "NO_CONTENT" if content is None else content).upper()

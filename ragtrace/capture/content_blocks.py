@@ -1,8 +1,7 @@
 """Reads the content of a message as vendors' APIs and LangChain write it: a text, or a list of texts and mappings.
 
 The shapes are those of OpenAI (chat and Responses), Anthropic, Bedrock Converse, Gemini, Cohere, and LangChain's own
-standard blocks. A block of an unknown shape is left out, except for its text.
-"""
+standard blocks. A block of an unknown shape is left out, except for its text."""
 
 import base64
 import contextlib

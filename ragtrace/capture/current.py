@@ -3,8 +3,7 @@ reads who asks from the context.
 
 A span of an HTTP client then hangs below it, and `traceparent` goes out. The place where a span is attached must also
 detach it: in the same thread or task, and before the application's next statement. A token of another context is
-refused by Python and then has no effect: nothing is logged, and nothing of that context changes.
-"""
+refused by Python and then has no effect: nothing is logged, and nothing of that context changes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -7,8 +7,7 @@ fragment: it has a span, but it is neither counted nor evaluated. So is a model 
 chain that ends with one, because the model is called again with their results.
 
 The chunks of fragments are not lost: a model that is called directly after them, in the same thread or task, was shown
-those chunks whose text is in its messages.
-"""
+those chunks whose text is in its messages."""
 
 from collections.abc import Sequence
 from contextvars import ContextVar

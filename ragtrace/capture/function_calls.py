@@ -1,8 +1,7 @@
 """`@ragtrace.retriever`, `@ragtrace.generation`, `@ragtrace.tool`: spans of calls of the application's own functions.
 
 A function is plain, asynchronous, a generator, an asynchronous generator, or returns a stream; what it returns and
-raises passes through. Its span is the current one while its own code works, and not while its consumer's does.
-"""
+raises passes through. Its span is the current one while its own code works, and not while its consumer's does."""
 
 from __future__ import annotations
 

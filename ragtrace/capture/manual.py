@@ -32,8 +32,7 @@ def active_recorder() -> Recorder | None:
 class ManualRequest:
     """One request of the application, as `ragtrace.request` makes it: a context manager, `with` or `async with`.
 
-    No method raises because of what it is given. Without `ragtrace.init`, all of them do nothing.
-    """
+    No method raises because of what it is given. Without `ragtrace.init`, all of them do nothing."""
 
     __slots__ = ("_name", "_options", "_question", "_recorder", "_run", "_token")
 
@@ -107,8 +106,7 @@ class ManualRequest:
 
         Texts, mappings (`content`, and where known `id`, `score`, `metadata`), pairs of document and score, Documents
         of ragtrace or LangChain, and LlamaIndex nodes. They replace what retrievers inside the request returned: what
-        was reranked or filtered by hand is what counts. An empty list says that nothing was there.
-        """
+        was reranked or filtered by hand is what counts. An empty list says that nothing was there."""
         recorder, run = self._recorder, self._run
         if recorder is None or run is None or self._token is None:  # after the block it belongs to no request
             return
@@ -133,8 +131,7 @@ class ManualRequest:
 
         `usage` is a reply's usage, or a reply, of OpenAI, Anthropic and others, or a mapping with `input_tokens` and
         `output_tokens`. `usage` and `model` are left out where the model call has a span: by a framework, or by
-        `@ragtrace.generation`.
-        """
+        `@ragtrace.generation`."""
         recorder, run = self._recorder, self._run
         if recorder is None or run is None or self._token is None:  # after the block it belongs to no request
             return
@@ -157,8 +154,7 @@ def request(
     ...     request.answered(ask(documents))
 
     `name` is the name of the pipeline, one of few. `tags` are names of the request, and `metadata` may name its `app`,
-    `env`, `prompt_version`, `reference` and `constraints`. Inside another request it is a part of that one.
-    """
+    `env`, `prompt_version`, `reference` and `constraints`. Inside another request it is a part of that one."""
     options = {"session_id": session_id, "user_id": user_id, "tags": tags, "metadata": metadata}
     return ManualRequest(question, name, options)
 

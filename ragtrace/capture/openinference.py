@@ -27,8 +27,7 @@ _MODEL = {semconv.OP_EMBEDDINGS: semconv.OI_EMBEDDING_MODEL, semconv.OP_RERANK: 
 
 
 def openinference(capture: ContentPolicy, run: Run, standard: Mapping[str, Any], answer: str | None) -> Attributes:
-    """Returns the attributes of a run whose OpenTelemetry attributes are `standard`, in the order in which a span's
-    limit would drop them."""
+    """The attributes of a run, whose OpenTelemetry ones are `standard`, in the order in which a limit drops them."""
     attributes: Attributes = {}
     rows = standard.get(semconv.RETRIEVAL_DOCUMENTS)
     if rows is not None:

@@ -1,8 +1,7 @@
 """Reads what an application's own functions take and return: documents, messages, replies and chunks of replies.
 
 Duck-typed: the objects of OpenAI's, Anthropic's and other clients, of LangChain and LlamaIndex, dictionaries and plain
-texts. An object of an unknown shape is written as text.
-"""
+texts. An object of an unknown shape is written as text."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice

@@ -1,8 +1,7 @@
 """Reads what a model's reply says of itself, in the shapes of all providers: its tokens and why it stopped.
 
 A reply is a mapping or an object; frameworks pass it on as the provider's client built it, and some put it into another
-one. Fields are read by name only, and nothing is ever called.
-"""
+one. Fields are read by name only, and nothing is ever called."""
 
 import math
 from collections import deque

@@ -3,8 +3,7 @@
 Adapters translate framework callbacks into calls of `Recorder`; nothing else knows spans. Parents are passed explicitly
 and no context is attached here: a callback may run on another thread or task than the code it reports on. Adapters
 attach a run's span where the framework lets them (see `tracing.current`), so a run whose parent is unknown belongs to
-the run around it: what one framework calls in another is one request.
-"""
+the run around it: what one framework calls in another is one request."""
 
 import contextlib
 import threading
@@ -106,8 +105,7 @@ class Recorder:
         request's root.
 
         `target` follows the operation in the span's name: a model or a source, `name` by default.
-        `started` is in Unix nanoseconds, now by default. None where nothing is recorded.
-        """
+        `started` is in Unix nanoseconds, now by default. None where nothing is recorded."""
         if isinstance(self._runs.get(key), Run):
             return None  # the same handler was registered twice
         above = self._runs.get(parent) if parent is not None else None
@@ -226,8 +224,7 @@ class Recorder:
         """End a run. The end of a root ends all that is open below it and hands the trace on.
 
         `cancelled` says that the consumer walked away, which is not an error. An unknown key is ignored: its request
-        was ended before it, and its spans with it. `finished` is in Unix nanoseconds, now by default and for a root.
-        """
+        was ended before it, and its spans with it. `finished` is in Unix nanoseconds, now by default and for a root."""
         run = self._runs.pop(key, None)
         if run is None or isinstance(run, _Suppressed):
             return
@@ -366,8 +363,7 @@ def open_recorder(
     """Returns the recorder of an adapter: a shared one for the same options, so that a run which two handlers see is
     recorded once, or a new one for a `consumer`.
 
-    `scope` is the adapter's instrumentation scope. Raises ValueError for an unknown mode of `capture_content`.
-    """
+    `scope` is the adapter's instrumentation scope. Raises ValueError for an unknown mode of `capture_content`."""
     content = capture if capture is not None else ContentPolicy.of(capture_content)
     if consumer is not None:
         return Recorder(

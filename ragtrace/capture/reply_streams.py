@@ -200,8 +200,7 @@ class Reaper:
     """Ends requests whose stream was garbage-collected, in a thread of its own.
 
     A generator can be collected at any point of the program, even while a thread holds the lock that is needed to end a
-    span. `SimpleQueue.put` is the one operation that is safe there.
-    """
+    span. `SimpleQueue.put` is the one operation that is safe there."""
 
     def __init__(self) -> None:
         self.reset()

@@ -157,8 +157,7 @@ class Place:
     """Where code of the application runs: inside which run, and which span was current outside the request.
 
     Long-lived tasks keep the context in which they were created, so the run is referenced weakly: its texts must not
-    live as long as they do.
-    """
+    live as long as they do."""
 
     __slots__ = ("_run", "latest", "outside", "span_context")
 

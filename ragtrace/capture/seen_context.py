@@ -1,8 +1,7 @@
 """What a model saw beside the chunks of its request: those of the session's earlier turns, results of tools, a prompt.
 
 The chunks of sessions are in a plain dictionary whose single operations are atomic, without a lock: the application's
-threads never wait here, and a fork leaves nothing locked. A race can lose a remembered turn, and nothing else.
-"""
+threads never wait here, and a fork leaves nothing locked. A race can lose a remembered turn, and nothing else."""
 
 import json
 import re

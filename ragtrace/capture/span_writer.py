@@ -100,8 +100,7 @@ def redact_written(span: Span, title: str, sanitizer: Any) -> None:
     ragtrace's, which is the current span while their code works: attributes, events, links, the status and the name,
     where it is not `title` any more.
 
-    A span that is not the SDK's shows nothing of this, and stays as it is.
-    """
+    A span that is not the SDK's shows nothing of this, and stays as it is."""
     if isinstance(sanitizer, Sanitizer) and sanitizer.redact is None:
         return
     written = dict(attributes_of(span)) if hasattr(span, "attributes") else {}

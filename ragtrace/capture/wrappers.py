@@ -1,6 +1,5 @@
 """Wraps a function so that something watches each of its calls. A wrapper is of the function's own kind: plain,
-asynchronous, a generator or an asynchronous generator; what the function returns and raises passes through.
-"""
+asynchronous, a generator or an asynchronous generator; what the function returns and raises passes through."""
 
 import functools
 import inspect

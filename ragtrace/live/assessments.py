@@ -58,8 +58,7 @@ def feedback(
     bring the log to review. Without a store, thumbs and scores are a score `user_feedback` of the request.
 
     False for an invalid trace id, for feedback that says nothing, and without `init`. Never blocks and never raises,
-    whatever it is given.
-    """
+    whatever it is given."""
     try:
         runtime, own = current(), trace_id_of(trace_id)
         message = Feedback(

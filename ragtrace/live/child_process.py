@@ -7,8 +7,7 @@ It ends when its parent does.
 
 Linux runs a thread of the policy SCHED_IDLE only where no other thread wants the processor, and puts it aside at once
 when one does. A lower priority (`nice`) does not: the other thread waits for the end of a time slice of some
-milliseconds.
-"""
+milliseconds."""
 
 import contextlib
 import json

@@ -1,8 +1,7 @@
 """Brings scores that the application's code gives (`ragtrace.score`) to their requests.
 
 A score that comes before its request is evaluated leaves with that evaluation: on the root span, as an event, in the
-metrics and the store. A later one, and one of a request that is not evaluated, leaves alone.
-"""
+metrics and the store. A later one, and one of a request that is not evaluated, leaves alone."""
 
 import math
 import threading

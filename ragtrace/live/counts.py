@@ -21,8 +21,7 @@ not be reached."""
 class Counts:
     """How the traces ended that one evaluator could have scored.
 
-    `eligible = sampled_out + scored + failed + dropped` in every snapshot; traces still waiting are in none of them.
-    """
+    `eligible = sampled_out + scored + failed + dropped` in every snapshot; traces still waiting are in none of them."""
 
     eligible: int = 0
     """Requests that have the inputs which the evaluator needs."""
@@ -105,20 +104,12 @@ class Tally:
         """All counters, with those of the queue."""
         sampled_out = sum(self.sampled_out.values())
         return Stats(
-            received=sampled_out + queue.total,
-            sampled_out=sampled_out,
-            delivered=queue.done,
-            queued=queue.waiting,
-            queued_bytes=queue.waiting_bytes,
-            running=queue.running,
-            oldest_age=queue.oldest_age,
-            dropped={str(reason): count for reason, count in queue.dropped.items()},
-            decisions=dict(self.decisions),
-            errors=dict(self.errors),
-            busy=dict(self.busy),
-            sink_errors=dict(self.sink_errors),
+            received=sampled_out + queue.total, sampled_out=sampled_out, delivered=queue.done, queued=queue.waiting,
+            queued_bytes=queue.waiting_bytes, running=queue.running, oldest_age=queue.oldest_age,
+            dropped={str(reason): count for reason, count in queue.dropped.items()}, decisions=dict(self.decisions),
+            errors=dict(self.errors), busy=dict(self.busy), sink_errors=dict(self.sink_errors),
             internal_errors=self.internal_errors + queue.failures,
-        )
+        )  # fmt: skip
 
 
 _inputs = attrgetter(*INPUTS)

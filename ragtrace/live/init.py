@@ -101,8 +101,7 @@ def init(
     A second call closes what the first one started; with the same arguments and settings it returns that instead, as
     where a notebook's cell or a script of Streamlit runs again. In an evaluating process, which imports the modules of
     evaluators, it starts nothing. With `enabled=False` (RAGTRACE_ENABLED=false) it patches nothing and starts nothing,
-    and all calls of what it returns, and of `ragtrace`, still work.
-    """
+    and all calls of what it returns, and of `ragtrace`, still work."""
     if child_process.is_child():
         return Runtime(Settings(enabled=False, frameworks=()), Pipeline(()), Parts())
     if not callable(redact) and redact is not None:
@@ -141,8 +140,7 @@ def start_evaluation(settings: Settings, connect: Connect, deliver: Deliver = tu
     nothing is instrumented, and it does not close by itself. `connect` makes what brings scores to spans, and `deliver`
     chooses what brings them to other tools at once.
 
-    Raises SettingError and MissingExtraError as `init` does.
-    """
+    Raises SettingError and MissingExtraError as `init` does."""
     settings, capture = _capture(replace(settings, source="callbacks", frameworks=()), None)
     return _start(settings, capture, _suite(settings), _sampler(settings), (), connect, deliver)
 
@@ -204,18 +202,14 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     of_spans = telemetry.sinks if telemetry is not None else ()  # after the store: what a backend shows is there, too
     parts: list[Sink | None] = [metrics, journal, store, *of_spans, *deliver(deliveries)]
     pipeline = Pipeline(
-        checks,
-        (*sinks, *(part for part in parts if part is not None)),
-        sampler=sampler,
+        checks, (*sinks, *(part for part in parts if part is not None)), sampler=sampler,
         limits=Limits(items=settings.queue_items, workers=max(1, settings.workers)),
-        observers=(exit_hooks.look_again, *(() if metrics is None else (metrics.observe_request,))),
-        cause=cause,
+        observers=(exit_hooks.look_again, *(() if metrics is None else (metrics.observe_request,))), cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
         isolated_names=[check.name for check in checks if settings.workers and child_process.can_isolate(check)],
-        environment=for_evaluators(settings),
-        adjust=_with_store(calibration, store),
+        environment=for_evaluators(settings), adjust=_with_store(calibration, store),
         on_loaded=None if hold is None else hold.begin,
-    )
+    )  # fmt: skip
     if metrics is not None:
         metrics.watch(
             pipeline, telemetry, capture.sanitizer.failures.by_reason, deliveries, lambda: recording_failures.count

@@ -33,8 +33,7 @@ class Journal:
 
     Every line is one write in append mode, in the pipeline's thread: a process that is killed loses no line, and
     several processes may share the file. A line that the disk does not take is counted and logged once; nothing is
-    raised. Dropped requests are counted and written with the next line: many of them must not push the history out.
-    """
+    raised. Dropped requests are counted and written with the next line: many of them must not push the history out."""
 
     def __init__(
         self,
@@ -252,18 +251,13 @@ def _entry(line: bytes, reading: Reading) -> JournalEntry | None:
             raise ValueError("the time is not finite")
         scores = fields.get("scores", [])
         return JournalEntry(
-            moment,
-            str(fields["app"]),
-            str(fields.get("env", "")),
-            str(fields.get("trace", "")),
-            str(fields.get("model", "")),
-            str(fields.get("prompt_version", "")),
-            _probability(fields.get("probability", 1.0)),
-            fields.get("cause"),
+            moment, str(fields["app"]), str(fields.get("env", "")), str(fields.get("trace", "")),
+            str(fields.get("model", "")), str(fields.get("prompt_version", "")),
+            _probability(fields.get("probability", 1.0)), fields.get("cause"),
             tuple(_score_of(score, reading) for score in scores),
             frozenset(str(score["name"]) for score in scores if score.get("lower_is_better")),
             {str(reason): int(count) for reason, count in fields.get("dropped", {}).items()},
-        )
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         reading.damaged += 1
         return None
@@ -275,16 +269,11 @@ def _score_of(fields: Mapping[str, Any], reading: Reading) -> Score:
         reading.not_numbers += 1
         value, error, label = None, "not_a_number", None
     return Score(
-        str(fields["name"]),
-        None if value is None else float(value),
-        None if label is None else str(label),
-        error=None if error is None else str(error),
-        failures=tuple(str(kind) for kind in fields.get("failures", ())),
-        version=str(fields.get("version", "")),
-        method=str(fields.get("method", "")),
-        cost=float(fields.get("cost", 0.0)),
-        sampling_probability=_probability(fields.get("probability", 1.0)),
-    )
+        str(fields["name"]), None if value is None else float(value), None if label is None else str(label),
+        error=None if error is None else str(error), failures=tuple(str(kind) for kind in fields.get("failures", ())),
+        version=str(fields.get("version", "")), method=str(fields.get("method", "")),
+        cost=float(fields.get("cost", 0.0)), sampling_probability=_probability(fields.get("probability", 1.0)),
+    )  # fmt: skip
 
 
 def _probability(value: Any) -> float:

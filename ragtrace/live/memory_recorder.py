@@ -129,8 +129,7 @@ def record(
 
     The frameworks are instrumented for the block, also with RAGTRACE_ENABLED=false. A call of `ragtrace.init` in the
     block starts nothing and gives its evaluators to the recording. A ragtrace that runs already rests meanwhile. Raises
-    MissingExtraError without the OpenTelemetry SDK.
-    """
+    MissingExtraError without the OpenTelemetry SDK."""
     require("opentelemetry.sdk", "otlp", "ragtrace.testing.record")
     recording = Recording(evaluators)
     recording.clear()

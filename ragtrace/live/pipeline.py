@@ -1,8 +1,7 @@
 """From a finished request to its scores: a bounded queue, worker threads, micro-batches, sinks.
 
 The request's thread does one thing here: `submit`, a bounded append under a short lock. Everything else happens in
-worker threads. Whatever fails there is counted, never raised.
-"""
+worker threads. Whatever fails there is counted, never raised."""
 
 import inspect
 import sys
@@ -78,20 +77,13 @@ class Pipeline:
     """Samples, queues and evaluates traces, and hands each evaluation to the sinks."""
 
     def __init__(
-        self,
-        evaluators: Sequence[Evaluator],
-        sinks: Sequence[Sink] = (),
-        *,
-        sampler: Sampler | None = None,
-        limits: Limits | None = None,
-        observers: Sequence[Observer] = (),
+        self, evaluators: Sequence[Evaluator], sinks: Sequence[Sink] = (), *, sampler: Sampler | None = None,
+        limits: Limits | None = None, observers: Sequence[Observer] = (),
         cause: Callable[[Trace, Sequence[Score]], str | None] | None = None,
-        observe_duration: Callable[[str, float], None] | None = None,
-        isolated_names: Iterable[str] = (),
-        environment: Mapping[str, str] | None = None,
-        adjust: Adjust | None = None,
+        observe_duration: Callable[[str, float], None] | None = None, isolated_names: Iterable[str] = (),
+        environment: Mapping[str, str] | None = None, adjust: Adjust | None = None,
         on_loaded: Callable[[], None] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`sampler` defaults to all traces; `cause` names the cause of a bad answer from its scores. `observe_duration`
         is called for each trace and evaluator with the evaluator's name and its seconds for that trace.
         `isolated_names` are the evaluators that run in a child process (see `child_process.can_isolate`), and
@@ -155,8 +147,7 @@ class Pipeline:
     def submit(self, trace: Trace, decision: Decision | None = None) -> bool:
         """Queue a trace for evaluation; True if it was accepted. Never blocks, never raises.
 
-        `decision` is the result of `sample`, where the caller has it already.
-        """
+        `decision` is the result of `sample`, where the caller has it already."""
         try:
             return self._submit(trace, decision or self.sample(trace))
         except Exception:  # noqa: BLE001 the last line of defence in the request's thread
@@ -343,8 +334,7 @@ class Pipeline:
     def close(self, timeout: float = 5.0) -> bool:
         """Take no further traces, evaluate what waits for up to `timeout` seconds, drop the rest as `shutdown`.
 
-        True if nothing had to be dropped. Safe to call twice.
-        """
+        True if nothing had to be dropped. Safe to call twice."""
         rest = self._queue.close(timeout)
         with self._queue.lock:
             for thread, items in self._batches.items():
@@ -398,11 +388,9 @@ def _sample(check: Evaluator, items: Sequence[_Item]) -> tuple[dict[int, float],
 
 def _size_of(trace: Trace) -> int:
     """About how many bytes of text the trace keeps alive."""
-    size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer) + _text_size(trace.attributes)
+    size = 500 + sys.getsizeof(trace.query) + sys.getsizeof(trace.answer)
     for document in trace.documents:
-        size += 300 + sys.getsizeof(document.content) + _text_size(document.metadata)
+        size += 300 + sys.getsizeof(document.content)
+    for metadata in (trace.attributes, *(document.metadata for document in trace.documents)):
+        size += sum(len(value) for value in metadata.values() if isinstance(value, str))
     return size + len(trace.steps) * _STEP_BYTES
-
-
-def _text_size(values: Mapping[str, object]) -> int:
-    return sum(len(value) for value in values.values() if isinstance(value, str))

@@ -57,8 +57,7 @@ def check(checks: Sequence[Evaluator], settings: Settings) -> None:
 def missing(checks: Sequence[Evaluator], settings: Settings) -> dict[Requirement, list[str]]:
     """The packages that are not installed, with the names of the evaluators that need them.
 
-    Evaluators of the application and of other packages need nothing here: they import what they need themselves.
-    """
+    Evaluators of the application and of other packages need nothing here: they import what they need themselves."""
     absent: dict[Requirement, list[str]] = {}
     for check in checks:
         for requirement in _requirements(check.importable_name or "", settings):

@@ -130,8 +130,7 @@ class Runtime:
 
         False if that takes more than `timeout` seconds, or if something since the last `flush` did not arrive: an
         endpoint that does not take it, a full queue, an evaluator that did not end, a sink or a store that fails. Waits
-        in the calling thread alone.
-        """
+        in the calling thread alone."""
         until = time.monotonic() + timeout
         done = reaper.settle(timeout)
         source = None if self.is_closed else self._parts.source
@@ -185,8 +184,7 @@ class Runtime:
         and send the rest without scores. None stands for the setting `exit_seconds`, counted from when the models of
         the evaluators are loaded, and at most 30 seconds more.
 
-        False if something since the last `flush` did not arrive; see there. Safe to call twice.
-        """
+        False if something since the last `flush` did not arrive; see there. Safe to call twice."""
         if self.is_closed:
             return self._wait_until_closed()
         self.is_closed = True

@@ -35,8 +35,7 @@ def connect(
 
     `tracer_provider` comes first, then an endpoint or a file in the settings, then the application's global provider,
     then OpenTelemetry's environment variables. None where the SDK is not installed. Raises MissingExtraError for a
-    setting that needs a package that is not installed.
-    """
+    setting that needs a package that is not installed."""
     telemetry = _telemetry(settings, capture, tracer_provider)
     app, env = (os.environ.get("OTEL_SERVICE_NAME", ""), "") if telemetry is None else telemetry.names
     app, env = settings.app or app or DEFAULT_NAMES[0], settings.env or env or DEFAULT_NAMES[1]
@@ -109,8 +108,7 @@ def _settle_store() -> None:
 def span_source(settings: Settings, sanitizer: Sanitizer, telemetry: Telemetry | None) -> SpanSource | None:
     """What reads the spans of other libraries; None where the settings leave it out, and without an SDK.
 
-    Raises MissingExtraError without an SDK for the setting `source = "spans"`.
-    """
+    Raises MissingExtraError without an SDK for the setting `source = "spans"`."""
     if telemetry is None and settings.source == "spans":
         raise MissingExtraError("opentelemetry-sdk", "otlp", "The setting source")
     if telemetry is None or settings.source == "callbacks":

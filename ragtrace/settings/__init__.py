@@ -2,8 +2,7 @@
 
 Arguments (of `ragtrace.init` or of the command line) win over environment variables (RAGTRACE_<NAME>), these over
 ragtrace.toml, and that over the defaults. The console, the review policy and the webhooks have tables of their own in
-the same file: each is a `Section`.
-"""
+the same file: each is a `Section`."""
 
 import json
 import os

@@ -27,8 +27,7 @@ S = TypeVar("S")
 class Section(Generic[S]):
     """A dataclass of settings, and where its values come from.
 
-    A field can be set if it is a bool, int, float, str, tuple or frozenset of str, or mapping of str.
-    """
+    A field can be set if it is a bool, int, float, str, tuple or frozenset of str, or mapping of str."""
 
     kind: type[S]
     table: str
@@ -58,8 +57,7 @@ class Section(Generic[S]):
 
         `file` defaults to RAGTRACE_CONFIG, or to ragtrace.toml in the working directory if it exists. Raises
         SettingError for an unknown name and for an invalid value; the message says where it was, what it is and what
-        is valid.
-        """
+        is valid."""
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
         path = file or environ.get(PREFIX + "CONFIG") or (FILE if Path(FILE).is_file() else None)
@@ -224,8 +222,7 @@ def read_secret(setting: str, name: str) -> str | None:
     """The secret that a setting names: the value of the environment variable `name`, else the content of the file.
 
     None for an empty name. Raises SettingError if there is neither; the message does not contain `name`, which may be
-    the secret itself.
-    """
+    the secret itself."""
     if not name:
         return None
     try:

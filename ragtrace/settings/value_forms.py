@@ -19,8 +19,7 @@ def prices(items: Sequence[str], where: str = "model_prices") -> dict[str, Price
     tokens cost as much as others where their price is left out.
 
     Raises SettingError for an item of another form, a price that is no finite number of at least 0, and a model that
-    is there twice.
-    """
+    is there twice."""
     by_model: dict[str, Price] = {}
     for item in items:
         name, _, numbers = item.rpartition("=")
@@ -44,8 +43,7 @@ def evaluator_shares(items: Sequence[Any], where: str = "evaluators") -> list[tu
     """Each evaluator of the setting `evaluators`, a name or an object, with the share of the evaluated requests that it
     evaluates, in (0, 1].
 
-    Raises SettingError for an item of another form and for a share outside (0, 1].
-    """
+    Raises SettingError for an item of another form and for a share outside (0, 1]."""
     pairs: list[tuple[Any, float]] = []
     for item in items:
         name, share = item, 1.0

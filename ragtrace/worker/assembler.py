@@ -39,15 +39,9 @@ class Assembler:
     """A thread that ends traces. Call it with each evaluation."""
 
     def __init__(
-        self,
-        settings: WorkerSettings,
-        traces: OpenTraces,
-        ledger: SpanCounts,
-        sanitizer: Sanitizer,
-        pass_on: Callable[[EndedTrace], None],
-        *,
-        is_relay: bool = False,
-    ) -> None:
+        self, settings: WorkerSettings, traces: OpenTraces, ledger: SpanCounts, sanitizer: Sanitizer,
+        pass_on: Callable[[EndedTrace], None], *, is_relay: bool = False,
+    ) -> None:  # fmt: skip
         """`pass_on` gets each trace when its evaluations are there, or with `is_relay` as soon as it has ended."""
         self._is_relay = is_relay
         self._settings, self._traces, self._ledger = settings, traces, ledger

@@ -1,8 +1,7 @@
 """The buffer on disk: what was acknowledged survives the death of the process.
 
 One thread writes. It commits what waits together, so that many senders share the cost of one commit. WAL with
-`synchronous = FULL`: a commit is on the disk before the sender is answered.
-"""
+`synchronous = FULL`: a commit is on the disk before the sender is answered."""
 
 import contextlib
 import os

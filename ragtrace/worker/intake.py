@@ -74,8 +74,7 @@ class Intake:
         """Take the spans of a request, and return how many of them were left out because their ids are invalid.
 
         `sender` is who sends, by the token; without tokens the first service's name. Returns after the buffer's commit.
-        Raises IntakeError where there is no room, where the worker stops, and where the buffer cannot be written.
-        """
+        Raises IntakeError where there is no room, where the worker stops, and where the buffer cannot be written."""
         self.check_open()
         division = divide(request)
         name = sender or division.sender

@@ -83,13 +83,9 @@ def _events(ended: EndedTrace, form: ScoreFormat) -> ExportLogsServiceRequest:
         for score in scores:
             severity = SeverityNumber.SEVERITY_NUMBER_WARN if score.error else SeverityNumber.SEVERITY_NUMBER_INFO
             record = records.log_records.add(
-                time_unix_nano=time.time_ns(),
-                observed_time_unix_nano=time.time_ns(),
-                severity_number=severity,
-                event_name=semconv.EVENT_EVALUATION,
-                trace_id=ended.trace.id,
-                span_id=evaluation.trace.span_id.to_bytes(8, "big"),
-                flags=1,
-            )
+                time_unix_nano=time.time_ns(), observed_time_unix_nano=time.time_ns(), severity_number=severity,
+                event_name=semconv.EVENT_EVALUATION, trace_id=ended.trace.id,
+                span_id=evaluation.trace.span_id.to_bytes(8, "big"), flags=1,
+            )  # fmt: skip
             write_attributes(record, event_attributes(evaluation, score, form))
     return request

@@ -112,12 +112,9 @@ class Worker:
         self._buffer = self._open_buffer()
         self._outbox = ScoreOutbox(self._buffer)
         self._intake = Intake(
-            options,
-            self._buffer,
-            self._traces,
-            self.ledger,
+            options, self._buffer, self._traces, self.ledger,
             lambda late: self._forwarder(EndedTrace(late, is_late=True)),
-        )
+        )  # fmt: skip
         self._receivers: list[Any] = []
         self._source: MessageSource | None = None
         try:
@@ -189,13 +186,11 @@ class Worker:
         receives = make_destination("traces", settings.otlp_endpoint) if self.options.spans and not is_relay else None
         spans: Destination | None = _publisher(settings) if is_relay else receives
         onward = Onward(
-            spans,
-            None if is_relay or is_off("logs") else make_destination("logs", settings.otlp_endpoint),
-            self._outbox,
-            form,
+            spans, None if is_relay or is_off("logs") else make_destination("logs", settings.otlp_endpoint),
+            self._outbox, form,
             capture.sanitizer if settings.redact_others or (is_relay and capture.sanitizer.redact) else None,
             "no_endpoint" if self.options.spans else "spans_off",
-        )
+        )  # fmt: skip
         if onward.spans is None and self.options.spans:
             _log.warning("ragtrace worker: no endpoint is set (--to), so spans are evaluated and sent nowhere")
         self._forwarder = Forwarder(onward, self._buffer, self.ledger, self._traces, self._settle_store)
@@ -205,15 +200,9 @@ class Worker:
         if isinstance(self._buffer, MessageBuffer):
             self._contents = StoredContents(settings)
             self._source = MessageSource(
-                self._transport,
-                self.options,
-                self._buffer,
-                self.ledger,
-                take=assembler.take,
-                is_idle=lambda: assembler.is_idle,
-                keys=keys_to_read(settings),
-                contents=self._contents,
-            )
+                self._transport, self.options, self._buffer, self.ledger, take=assembler.take,
+                is_idle=lambda: assembler.is_idle, keys=keys_to_read(settings), contents=self._contents,
+            )  # fmt: skip
         self._assembler = assembler
         telemetry = WorkerTelemetry(assembler, self.stats, self.unready_reason)
         return telemetry, replace(settings, app=settings.app or _APP, env=settings.env or "dev")
@@ -298,12 +287,9 @@ class Worker:
         self._buffer.close()
         stats = self.stats()
         _log.info(
-            "ragtrace worker: %d spans received, %d sent, %d dropped, %d left in the buffer",
-            stats.received,
-            stats.sent,
-            sum(stats.dropped.values()),
-            stats.open,
-        )
+            "ragtrace worker: %d spans received, %d sent, %d dropped, %d left in the buffer", stats.received,
+            stats.sent, sum(stats.dropped.values()), stats.open,
+        )  # fmt: skip
         return stats
 
 

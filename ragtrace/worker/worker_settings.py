@@ -87,18 +87,12 @@ def split_address(address: str, where: str = "address") -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-_SECTION = Section(
-    WorkerSettings,
-    table="worker",
-    prefix="RAGTRACE_WORKER_",
-    checks={"grpc": _check_address, "http": _check_address, "source": _check_source, "group": _check_group},
-    bounds={
-        "quiet_seconds": (0.0, 3_600.0),
-        "bytes": (1_000_000, math.inf),
-        "exit_seconds": (0.0, 600.0),
-        "visibility_seconds": (1.0, 43_200.0),
-    },
-)
+_BOUNDS = {
+    "quiet_seconds": (0.0, 3_600.0), "bytes": (1_000_000, math.inf), "exit_seconds": (0.0, 600.0),
+    "visibility_seconds": (1.0, 43_200.0),
+}  # fmt: skip
+_CHECKS = {"grpc": _check_address, "http": _check_address, "source": _check_source, "group": _check_group}
+_SECTION = Section(WorkerSettings, table="worker", prefix="RAGTRACE_WORKER_", checks=_CHECKS, bounds=_BOUNDS)
 
 
 def load_worker(arguments: Mapping[str, Any] | None = None) -> WorkerSettings:

@@ -113,8 +113,7 @@ class Request:
 def requests_of(received: Received) -> list[Request]:
     """The requests that arrived. Fails for two of them in one trace, and for a span without its parent.
 
-    A web framework may make spans of its own; a request begins where ragtrace's spans do.
-    """
+    A web framework may make spans of its own; a request begins where ragtrace's spans do."""
     scopes = [scope for resource in received.traces.resource_spans for scope in resource.scope_spans]
     every = {span.span_id for scope in scopes for span in scope.spans}
     # On a slow machine scores come late, as spans of their own.

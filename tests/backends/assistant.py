@@ -1,8 +1,7 @@
 """A traced application in a process of its own: it asks and answers as its users do, and sends its spans over OTLP.
 
 `python -m tests.backends.assistant`; the environment variable RECEIVER is the URL to which the spans go, and APP is the
-application's name. Its models are OpenAI's real clients, which ask a server of the tests.
-"""
+application's name. Its models are OpenAI's real clients, which ask a server of the tests."""
 
 import os
 from typing import Any

@@ -1,8 +1,7 @@
 """Reads from MLflow what its pages show: the traces' list and the spans of each, by the REST API that they ask.
 
 MLflow's pages draw documents and chats only where the values have one of the forms that they know. `_documents` and
-`_messages` read those forms, so that what MLflow would print as JSON is missing here.
-"""
+`_messages` read those forms, so that what MLflow would print as JSON is missing here."""
 
 import base64
 import json

@@ -1,8 +1,7 @@
 """Starts real Phoenix and MLflow servers on the loopback interface.
 
 Their programs are in the environment that `tests/prepare.py` makes in CI; an environment variable (`Backend.variable`)
-names another one, as `make compat` does. Without either the tests that ask for the server are skipped.
-"""
+names another one, as `make compat` does. Without either the tests that ask for the server are skipped."""
 
 import json
 import os

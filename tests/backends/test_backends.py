@@ -1,7 +1,6 @@
 """What users of Phoenix and MLflow see of an application that ragtrace traces: real servers are asked what they show.
 
-Each test asks both backends the same; what only one of them shows has a test of its own.
-"""
+Each test asks both backends the same; what only one of them shows has a test of its own."""
 
 import pytest
 

@@ -218,7 +218,6 @@ def test_what_eval_wrote_is_ingested_once(store: Store, tmp_path: Path) -> None:
 
 
 def test_lines_that_say_more(store: Store, tmp_path: Path) -> None:
-    """A line may bring time, ids, names and evidence of its own."""
     assert ingest(_lines(tmp_path / "x.jsonl", [table(__file__, "line_that_says_more")]), store).new == 1
     found = store.get("ab" * 16)
     assert (found.trace.started, found.trace.duration, found.trace.error) == (1_769_860_800.0, 1.5, "E")

@@ -246,13 +246,11 @@ def test_an_encrypted_store_is_not_searched(store_url: str) -> None:
 
 @pytest.mark.parametrize(("filter_", "options", "error"), rows(__file__, "questions_that_have_no_answer"))
 def test_questions_that_have_no_answer(store: Store, filter_: Any, options: Any, error: str) -> None:
-    """What cannot be answered is told with what could be."""
     with pytest.raises(SettingError, match=error):
         find(store, Filter(**filter_), **options)
 
 
 def test_what_can_be_chosen(full: Store) -> None:
-    """The choices are what is there, by the filter's fields."""
     assert choices(full) == table(__file__, "choices")
 
 

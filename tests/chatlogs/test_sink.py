@@ -361,7 +361,6 @@ def test_a_line_that_was_not_finished(tmp_path: Path) -> None:
 
 
 def test_what_is_not_taken_stays(tmp_path: Path) -> None:
-    """An error while the file is emptied leaves all of it there."""
     spill = Spill(tmp_path / "x.spill")
     spill.append([made(n) for n in range(300)])
 

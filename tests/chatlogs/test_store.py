@@ -270,14 +270,12 @@ def test_addresses_that_are_none(url: str, message: str, kind: str) -> None:
 
 
 def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL without psycopg names the extra."""
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"ragtrace-otel\[store\]"):
         open_store("postgresql://h/d")
 
 
 def test_a_file_that_is_no_store(tmp_path: Path) -> None:
-    """A file with something else in it is left as it is."""
     path = tmp_path / "notes.txt"
     path.write_text("These are my notes. " * 100)
     with pytest.raises(StoreError, match="not a store"):

@@ -85,7 +85,6 @@ def test_the_first_user_ends_the_sessions_and_tokens_of_local(store: Store) -> N
 
 
 def test_local_cannot_be_a_user_who_signs_in(console: Console) -> None:
-    """Nobody can make an account of the open console's user."""
     accounts.local(console.store)
     with pytest.raises(DataError):
         accounts.set_password(console.store, "local", PASSWORD)
@@ -229,7 +228,6 @@ def test_sessions_end_at_logout_with_the_password_and_when_the_user_is_disabled(
 
 
 def test_expired_sessions_are_removed(console: Console) -> None:
-    """The table does not grow for ever."""
     console.signed_in("rob")
     console.store.execute(update(schema.sessions).values(expires=1.0))
     console.signed_in("rob")
@@ -296,7 +294,6 @@ def test_one_address_cannot_try_many_names_nor_many_addresses_one_name(store: St
 
 
 def test_the_right_password_forgets_the_wrong_ones(console: Console) -> None:
-    """Somebody who mistypes now and then is never locked out."""
     browser = console.stranger()
     for _ in range(4):
         for _ in range(attempts.PER_NAME_AND_ADDRESS - 1):

@@ -69,7 +69,6 @@ def test_costs_name_people_to_those_who_may_know_them(console: Console) -> None:
 
 @both_databases
 def test_traces_are_found_by_every_filter(shop: Console) -> None:
-    """Each filter alone, against what it must find."""
     browser = shop.signed_in("rob")
     browser.post("/api/feedback", json={"trace_id": f"{0x1001:032x}", "thumbs": -1})
     browser.post("/api/review/submit", json={"trace_id": f"{0x1002:032x}", "verdicts": {"relevance": "pass"}})
@@ -278,7 +277,6 @@ def test_a_threshold_is_looked_at_fitted_and_put_in_force(judged: Console) -> No
 
 
 def test_without_verdicts_or_a_file_nothing_is_put_in_force(shop: Console) -> None:
-    """It says what is missing."""
     ada = shop.signed_in("ada")
     assert ada.post("/api/evaluators/relevance/calibrations", json={}).status_code in (409, 422)
     none = ada.post("/api/evaluators/relevance/calibrations", json={"activate": True})

@@ -120,7 +120,6 @@ def test_other_addresses_are_no_links(url: object) -> None:
 
 
 def test_a_link_shows_its_host() -> None:
-    """And tells nobody where one comes from."""
     (found,) = [attrs for tag, attrs in Read(str(link(GOOD_URL))).tags if tag == "a"]
     assert found["href"] == GOOD_URL
     assert set(str(found["rel"]).split()) == {"noopener", "noreferrer"}
@@ -175,7 +174,6 @@ def test_the_worst_verdict_colours() -> None:
 
 
 def test_a_long_text_is_folded() -> None:
-    """The beginning is shown, the rest is one click away."""
     folded = evidence.answer_text("x" * 9_000, (), ())
     assert 1_000 < len(folded.visible[0].text) < 5_000
     assert folded.left == 9_000 - len(folded.visible[0].text)
@@ -196,7 +194,6 @@ def test_odd_spans_break_nothing(spans: list[Any]) -> None:
 
 
 def test_stages_stand_in_for_spans() -> None:
-    """Where the recorder left none."""
     facts = Facts(stages={"retrieval": 0.5, "generation": 1.0, "odd": "x"})
     bars = trace_view.bars(make_trace(duration=2.0, facts=facts))
     assert [(b.name, round(b.start), round(b.width)) for b in bars] == [
@@ -477,7 +474,6 @@ def test_a_fall_has_a_beginning(store: Store) -> None:
 
 
 def test_the_health_page_counts_every_check(full: Store) -> None:
-    """A check with a verdict is a check that ran."""
     done = {check.name: (check.done, check.failed) for check in health._checks(full, time.time())}
     assert done["faithfulness"] == (count(full, schema.traces), 0)
     assert "No evaluator has scored" not in client(full).get("/health").text

@@ -158,7 +158,6 @@ def answers(  # noqa: PLR0917 a row of a table
 
 
 def test_a_tenant_that_fell(store: Store) -> None:
-    """With its name and failures; the other one is as before."""
     now = time.time()
     for n, (tenant, value) in enumerate((("acme", 0.95), ("globex", 0.95), ("acme", 0.1), ("globex", 0.95))):
         answers(store, 100 * n, 40, value, now - 2 * DAY + (n // 2) * DAY, DAY, tenant=tenant)
@@ -192,7 +191,6 @@ def test_a_prompt_version_that_fell_days_ago(store: Store) -> None:
 
 
 def test_an_application_that_fell_today_and_its_neighbour(store: Store) -> None:
-    """Each application is compared with itself."""
     now = time.time()
     for first, app, today in ((0, "shop", 0.1), (1_000, "desk", 0.95)):
         answers(store, first, 60, 0.95, now - 2 * DAY, DAY, app=app)
@@ -222,7 +220,6 @@ def test_an_outage_is_red(store: Store, kind: str) -> None:
 
 
 def test_a_topic_that_fell(store: Store) -> None:
-    """By the verdicts of a week beside those of the week before."""
     now = time.time()
     fill(store, {"refund": (40, 2), "parcel": (40, 2)}, started=now - 8 * DAY)
     fill(store, {"refund": (40, 30), "parcel": (40, 2)}, 100, started=now - 5 * DAY)
@@ -234,7 +231,6 @@ def test_a_topic_that_fell(store: Store) -> None:
 
 
 def test_a_good_week_has_none(store: Store) -> None:
-    """And the page has no empty list."""
     now = time.time()
     answers(store, 0, 300, 0.95, now - 6 * DAY, 6 * DAY)
     assert open_incidents(store, "faithfulness", now) == []

@@ -70,7 +70,6 @@ def test_idle_connections_end(store: Store) -> None:
 
 
 def test_a_body_that_does_not_come_is_408(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After `BODY_SECONDS`, however little comes in between."""
     monkeypatch.setattr(guards, "BODY_SECONDS", 0.5)
     with served(store) as url, closing(dial(url)) as slow:
         slow.sendall(HEAD % b"/api/views" + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")

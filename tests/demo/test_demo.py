@@ -84,7 +84,6 @@ def test_every_question_was_answered_once_for_each_assistant() -> None:
 
 
 def test_the_corpus_is_found() -> None:
-    """The retriever finds the right passage for plain questions."""
     index = corpus.build()
     questions = {f"What does the {topic} statement do?": topic for topic in ("assert", "nonlocal")}
     for question, topic in (questions | {"How does slicing work?": "slicings"}).items():

@@ -1,7 +1,6 @@
 """The application of a reader: what the code blocks of the documentation use without defining it.
 
-A page says `from assistant import chain`, or uses a name as it is.
-"""
+A page says `from assistant import chain`, or uses a name as it is."""
 
 import time
 from collections.abc import Iterator  # noqa: F401 blocks use it

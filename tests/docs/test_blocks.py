@@ -24,8 +24,7 @@ from tests.docs.pages import Block
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python blocks of a page run one after another, as one module, and then the tests in them pass.
 
-    A test's recording is active meanwhile, so that `ragtrace.init` checks its arguments and starts nothing.
-    """
+    A test's recording is active meanwhile, so that `ragtrace.init` checks its arguments and starts nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "assistant", assistant)
     module = ModuleType(f"blocks_of_{page.stem.replace('-', '_')}")

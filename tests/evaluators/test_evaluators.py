@@ -177,7 +177,6 @@ def test_leaks_are_told_apart_and_never_quoted(name: str) -> None:
 
 @pytest.mark.parametrize(("fields", "scores", "expected"), rows(__file__, "causes"))
 def test_cause(fields: dict[str, Any], scores: list[dict[str, Any]], expected: str | None) -> None:
-    """The first cause that holds, in the documented order."""
     facts = {"facts": Facts(**fields["facts"])} if "facts" in fields else {}
     assert cause(make_trace(**{**fields, **facts}), [Score(**score) for score in scores]) == expected
     assert expected is None or expected in semconv.CAUSES
@@ -220,7 +219,6 @@ def test_an_answer_is_a_refusal_only_where_nothing_is_claimed(answer: str) -> No
 
 @pytest.mark.parametrize("answer", rows(__file__, "a_negated_fact_is_no_refusal"))
 def test_a_negated_fact_is_no_refusal(answer: str) -> None:
-    """In the languages whose refusals are recognised."""
     assert not refusals.declines(refusals.read_answer(answer))
 
 

@@ -41,7 +41,6 @@ BAD = "The warranty lasts 60 months. It was founded by Ludwig van Beethoven in V
 
 
 def test_what_is_supported_scores_above_what_is_not() -> None:
-    """By every evaluator that looks at the whole answer."""
     for name in ("faithfulness", "groundedness", "hallucination_cross_encoder"):
         assert value(name, GOOD) > value(name, BAD) + 0.3, name
     assert value("hallucination", BAD) == pytest.approx(1 - value("faithfulness", BAD))
@@ -118,7 +117,6 @@ def test_an_answer_without_sentences_is_read_in_pieces() -> None:
 
 @pytest.mark.parametrize(("right", "wrong"), rows(__file__, "one_changed_detail_lowers_the_score"))
 def test_one_changed_detail_lowers_the_score(right: str, wrong: str) -> None:
-    """A number, a negation, a role: all words are in the chunks."""
     assert value("groundedness", right) > value("groundedness", wrong)
 
 
@@ -135,7 +133,6 @@ def test_a_converted_or_worked_out_value_is_told_from_a_wrong_one(right: str, wr
 
 @_MISSED
 def test_a_fragment_is_supported_by_the_same_fragment() -> None:
-    """Although it does not name what was asked."""
     fragment = "24 months from delivery."
     assert value("groundedness", fragment, (fragment,), query="How long is the pump covered?") > 0.9
 

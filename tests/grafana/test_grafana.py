@@ -56,7 +56,6 @@ MUTATIONS: dict[str, Any] = table(__file__, "mutations")
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_mutated_dashboard_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What breaks a dashboard is found."""
     pages = check.dashboards()
     page = mutated(pages["ragtrace-overview.json"], *MUTATIONS[name])
     monkeypatch.setattr(check, "dashboards", lambda: {**pages, "ragtrace-overview.json": page})
@@ -70,7 +69,6 @@ RULES = rows(__file__, "a_mutated_rule_is_caught")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("old", "new"), RULES, ids=[f"{o.strip()} to {n.strip()}" for o, n in RULES])
 def test_a_mutated_rule_is_caught(old: str, new: str, tmp_path: Path) -> None:
-    """What changes a rule's meaning makes a unit test fail."""
     folder = tmp_path / "rules"
     shutil.copytree(ROOT / "grafana" / "rules", folder)
     changed = 0

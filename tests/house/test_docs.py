@@ -22,7 +22,6 @@ from tests.house import ROOT
 
 @pytest.mark.parametrize("page", sorted(generate.PAGES))
 def test_generated_pages_are_up_to_date(page: str) -> None:
-    """`make docs` was run after the last change."""
     assert (ROOT / "docs" / page).read_text(encoding="utf-8") == generate.PAGES[page]()
 
 

@@ -8,5 +8,4 @@ FIGURES = measure_house.figures()
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_figure_meets_its_aim(figure: measure_house.Figure) -> None:
-    """Each structural figure of the code meets its aim."""
     assert not figure.missed, f"{figure.value:g} where {figure.aim:g} is the most: {figure.places}"

@@ -47,7 +47,6 @@ def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def test_command_line_has_plain_words() -> None:
-    """No help text of the command line has such a word."""
     helps = list(_helps(cli._parser()))
     assert len(helps) > 100
     assert [words for text in helps for words in plain_words.banned(text)] == []

@@ -36,7 +36,6 @@ PROMPT = Prompt("p", "1", "Is it?\n\n{answer}", VERDICT)
 
 @pytest.mark.parametrize(("text", "schema", "value"), rows(__file__, "read"))
 def test_what_is_meant_is_read(text: str, schema: str, value: dict[str, Any]) -> None:
-    """Whatever stands around it, and however it is written."""
     assert read(text, SCHEMAS[schema]) == value
 
 
@@ -56,7 +55,6 @@ _VERDICTS = '{"verdict": ' * 60_000
     ],
 )
 def test_what_is_not_there_is_not_invented(text: str, schema: str) -> None:
-    """Nothing is completed, defaulted or guessed."""
     with pytest.raises(UnreadableError):
         read(text, SCHEMAS[schema])
 
@@ -129,7 +127,6 @@ def test_a_server_that_is_down_refuses_no_form(judging: Callable[..., Judge]) ->
 
 @pytest.mark.parametrize(("seconds", "pause"), [("0", 0.0), ("1.5", 1.5), ("9999", client._WAIT)])
 def test_the_server_says_when_to_come_back(seconds: str, pause: float) -> None:
-    """Retry-After is heeded, in seconds, up to a bound."""
     failure = SimpleNamespace(response=SimpleNamespace(headers={"retry-after": seconds}))
     assert client._pause(SimpleNamespace(outcome=SimpleNamespace(exception=lambda: failure))) == pause
 

@@ -55,7 +55,6 @@ def test_a_text_that_cannot_be_redacted_is_not_sent(judging: Callable[..., Judge
 
 @pytest.mark.parametrize(("options", "message"), rows(__file__, "a_judge_that_may_read_nothing"))
 def test_a_judge_that_may_read_nothing(judging: Callable[..., Judge], options: dict[str, Any], message: str) -> None:
-    """It is refused before it is asked."""
     with pytest.raises(SettingError, match=message):
         judging("http://127.0.0.1:9/v1", **options)
 

@@ -1,7 +1,6 @@
 """A real small language model behind a real OpenAI-compatible server, asked through litellm.
 
-SmolLM2-135M's verdicts are chance, so nothing here is about their quality: the path is what is tested.
-"""
+SmolLM2-135M's verdicts are chance, so nothing here is about their quality: the path is what is tested."""
 
 import importlib.util
 import math

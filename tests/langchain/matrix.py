@@ -4,8 +4,7 @@
 
 runs every case of `tests/langchain/cases.py` and `tests/llama_index/cases.py` under each library, each case in a
 process of its own, and writes `docs/capture-matrix.md`. Peers are installed into virtual environments below `--peers`
-when they are not there yet; one that cannot be installed or does not run says so in its column.
-"""
+when they are not there yet; one that cannot be installed or does not run says so in its column."""
 
 import argparse
 import json

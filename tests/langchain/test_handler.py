@@ -355,7 +355,6 @@ def test_the_prompts_version_of_one_step(recorded: Recorded, config: Any) -> Non
 
 
 def test_tokens_of_several_models(recorded: Recorded, config: Any) -> None:
-    """Each model's tokens are told apart: their prices differ."""
     chain = Named(responses=["a"], model_name="small") | StrOutputParser() | Named(responses=["b"], model_name="large")
     chain.with_config(run_name="two").invoke("q", config)
     (trace,) = recorded.traces

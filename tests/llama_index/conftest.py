@@ -26,8 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _open_databases() -> Iterator[None]:
     """Close the databases of LlamaIndex's chat memory, which it leaves open, before the next module begins.
 
-    Only garbage collection closes them; what exists before the module is frozen, so that a collection is cheap.
-    """
+    Only garbage collection closes them; what exists before the module is frozen, so that a collection is cheap."""
     gc.collect()
     gc.freeze()
     yield

@@ -52,7 +52,6 @@ def test_a_row_of_a_table_brings_the_names_of_its_columns() -> None:
 
 
 def test_a_short_context_is_read_whole() -> None:
-    """In its order, with a mark between chunks."""
     evidence = chunks().evidence(["One two.", "Three four. Five."], "", "nothing")
     assert ([place[2:] for place in evidence.places], evidence.share) == ([(0, 0), (1, 0), (1, 1)], 1.0)
     assert len(evidence.ids) > sum(b - a for a, b, _, _ in evidence.places)
@@ -70,7 +69,6 @@ def test_a_wrong_value_is_shown_beside_the_chunk_that_was_asked_about() -> None:
 
 
 def test_the_end_of_a_long_question_is_read() -> None:
-    """What is asked stands there."""
     question = list(range(10, 200))
     ids = joined([5], question, [7])
     assert len(ids) == 3 + QUESTION + 3
@@ -117,7 +115,6 @@ def test_wrong_words_are_whole_content_words() -> None:
 
 
 def test_a_wrong_claim_does_not_fail_its_neighbours() -> None:
-    """The others are read again without it."""
     context = "The pump is blue. Its warranty lasts 24 months. The filter is white."
     answer = "The pump is blue. Its warranty lasts 90 months. The filter is white."
     found = assess("Tell me about the pump.", answer, [context], [(0, 17), (18, 47), (48, 68)])

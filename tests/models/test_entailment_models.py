@@ -197,7 +197,6 @@ def test_a_text_has_no_mark_of_t5(t5: str, mark: str) -> None:
 
 
 def test_a_text_has_no_mark_of_a_chat(llama: Callable[..., str]) -> None:
-    """An answer with the mark that ends a turn ends none."""
     checker = entailment_models.get(llama())
     assert isinstance(checker, CausalMiniCheck)
     text = checker._prompt("x [SEP] y", "a[SEP]assistant: yes")

@@ -133,7 +133,6 @@ def test_a_value_that_python_does_not_have_costs_its_row(tmp_path: Path) -> None
 
 
 def test_parquet_with_broken_bytes_is_one_clear_error(tmp_path: Path) -> None:
-    """Names of columns, and texts, that are no UTF-8."""
     path = parquet(tmp_path / "a.parquet", answer=["plain"])
     content = path.read_bytes()
     path.write_bytes(content.replace(b"answer", b"answ\xffr"))

@@ -68,7 +68,6 @@ def test_lower_is_better_where_it_is() -> None:
 
 
 def test_all_evaluators_that_fail_are_named() -> None:
-    """One failure does not hide another."""
     text = problem(FALSE, CHUNKS, faithfulness=0.8, toxicity=0.5, **{WORDS: 1})
     assert [line.split()[0] for line in text.splitlines() if not line.startswith(" ")] == ["faithfulness", "words"]
 

@@ -43,7 +43,6 @@ def test_summary_counts_every_row_once() -> None:
 
 
 def test_perturbed_rows_do_not_count() -> None:
-    """A row that is there twice would narrow every interval."""
     (s,) = summarise(run([*rows([1.0, 1.0]), replace(rows([0.0])[0], id="p", perturbation="case", original="r0")]))
     assert (s.rows, s.mean) == (2, 1.0)
 

@@ -70,7 +70,6 @@ def test_a_run_replaces_the_one_before(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    """Each with its reason."""
     for folder in (tmp_path / "absent", tmp_path):
         with pytest.raises(DataError, match=r"there is no results\.json"):
             read_run(folder)

@@ -101,7 +101,6 @@ def test_a_pipeline_writes_its_evaluations_without_texts(tmp_path: Path) -> None
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Every field that the journal keeps comes back."""
     score = Score("judge", 0.0, "fail", cost=0.25, version="3", method="judge", sampling_probability=0.125)
     score = replace(score, failures=("retrieval", "generation"))
     (entry,) = read(written(tmp_path / "j", [evaluation(NOW, score, Score("other", label="not_applicable"))]))

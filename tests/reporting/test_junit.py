@@ -67,7 +67,6 @@ def test_models_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    """The error names the file and the reason."""
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match=r"junit\.xml cannot be written: "):
         write_junit(of_each_kind(), [], tmp_path / "file" / "junit.xml")

@@ -77,7 +77,6 @@ def test_what_is_not_english_is_not_paraphrased(query: str) -> None:
 
 
 def test_quotations_are_left_alone() -> None:
-    """A text in quotation marks does not change."""
     query = 'What is the meaning of "do not disturb"?'
     assert all('"do not disturb"' in (paraphrase(query, random.Random(s)) or query) for s in range(40))
 
@@ -117,6 +116,5 @@ def test_what_happens_to_a_row_is_the_rows_own() -> None:
 
 
 def test_an_unknown_kind_is_named() -> None:
-    """Before any row is read."""
     with pytest.raises(SettingError, match="'typo'; choose from typos"):
         perturbed([], ["typo"])

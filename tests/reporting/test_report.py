@@ -87,7 +87,6 @@ def test_what_html_cannot_hold_is_replaced(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_the_run_says() -> None:
-    """Figures, counts, problems and where it came from."""
     analysis = analyse(big())
     text = " ".join(" ".join(Page(report(analysis)).text).split())
     parts = ["0.840", "0.782 to 0.897, n 52", "questions.jsonl, line 7: Expecting value", "2025-06-15 15:06 UTC"]
@@ -107,7 +106,6 @@ def test_confusion_matrix() -> None:
 
 
 def test_heat_map_is_bounded() -> None:
-    """200 of the hardest, and it says so."""
     sample = run(rows([i / 300 for i in range(300)]))
     total, table = views.heat_map(analyse(sample), [""])
     assert (total, len(table)) == (300, 200)

@@ -83,7 +83,6 @@ def test_a_file_has_the_scores_of_local_processes(cluster: str, tmp_path: Path) 
 
 
 def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
-    """As one in local processes does."""
     kill_and_go_on(tmp_path, 1_000, _environment(), "--ray")
 
 

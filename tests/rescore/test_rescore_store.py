@@ -229,7 +229,6 @@ def test_what_several_machines_share(
 
 
 def test_an_empty_store_has_nothing_to_do(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A store without logs is no error; a name without logs is."""
     fill(store_url, 0)
     assert rescore(store_url, BRIEF) == 0
     assert "0 logs" in capsys.readouterr().err

@@ -116,7 +116,6 @@ def test_lower_is_better_is_the_mirror_image() -> None:
     ([replace(row, verdict="unsure") for row in made(100, steep)], "people reviewed 0 logs"),
 ])  # fmt: skip
 def test_too_few_reviews_are_refused(rows: list[ScoredVerdict], said: str) -> None:
-    """It says how many there are and how many are needed."""
     with pytest.raises(DataError, match=said):
         fit(rows, 0.5, "higher")
 

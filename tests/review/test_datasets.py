@@ -124,7 +124,6 @@ def test_the_folder_is_a_data_set_of_hugging_face(reviewed: Store, tmp_path: Pat
 
 
 def test_a_place_that_cannot_be_written(reviewed: Store, tmp_path: Path) -> None:
-    """A clear error; what was there before stays."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(DataError, match="cannot be written"):
         export(reviewed, tmp_path / "file" / "out.jsonl")

@@ -65,7 +65,6 @@ def test_feedback_before_its_trace(store: Store) -> None:
 
 @pytest.mark.parametrize("fields", rows(__file__, "feedback_that_says_nothing"))
 def test_feedback_that_says_nothing_is_refused(store: Store, fields: list[Any]) -> None:
-    """With what is wrong; nothing is stored."""
     with pytest.raises(DataError, match="feedback"):
         add_feedback(store, Feedback(*fields), NOW)
     assert said(store) == []

@@ -100,7 +100,6 @@ def test_logs_are_sent_by_hand(store: Store) -> None:
 
 
 def test_queues_that_cannot_be(store: Store) -> None:
-    """Each is refused with what is wrong, and leaves nothing."""
     people(store, "anna")
     store.execute(users.insert().values(name="vera", role="viewer", created=NOW))
     store.execute(users.insert().values(name="old", role="admin", created=NOW, disabled=True))

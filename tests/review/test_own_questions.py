@@ -78,7 +78,6 @@ def test_answers_that_do_not_fit_are_refused(store: Store) -> None:
 
 @pytest.mark.parametrize(("fields", "message"), rows(__file__, "questions_that_cannot_be"))
 def test_questions_that_cannot_be(store: Store, fields: dict[str, Any], message: str) -> None:
-    """Each is refused with what is wrong."""
     categories = tuple(Category(*each) for each in fields.get("categories", ()))
     with pytest.raises(DataError, match=message):
         own_questions.create(store, OwnQuestion(**fields | {"categories": categories}))

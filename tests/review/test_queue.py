@@ -39,13 +39,11 @@ UNKNOWN = ({"double": math.nan}, "double is nan")
 
 @pytest.mark.parametrize(("values", "message"), [UNKNOWN, *rows(__file__, "invalid_policies")])
 def test_invalid_policies_are_refused(values: dict[str, object], message: str) -> None:
-    """With the name of what is wrong."""
     with pytest.raises(SettingError, match=message):
         Policy(**values)  # type: ignore[arg-type]
 
 
 def test_the_environment_says_the_policy() -> None:
-    """Number by number; an invalid one is refused with its name."""
     assert load_policy(environ={}) == Policy()
     values = {"RAGTRACE_CONSOLE_REVIEW_QUOTA": "100", "RAGTRACE_CONSOLE_REVIEW_SHARES": "random=0.5, worst=0.2"}
     assert load_policy(environ=values) == Policy(quota=100, shares={"random": 0.5, "worst": 0.2})

@@ -146,7 +146,6 @@ def test_an_end_in_another_context(recorded: Recorded, handler: RagtraceCallback
 
 
 def test_the_same_run_twice(recorded: Recorded, handler: RagtraceCallbackHandler) -> None:
-    """A run whose start is reported twice is one span."""
     key = uuid.uuid4()
     for _ in range(2):
         handler.on_llm_start({}, ["q?"], run_id=key, name="model")

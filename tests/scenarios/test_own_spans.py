@@ -83,8 +83,6 @@ def test_what_an_own_span_surrounds_is_below_it(langchain: Recorded, place: Call
 
 
 async def test_an_own_span_in_a_workflow(llama_index: Recorded) -> None:
-    """The same holds in a step of LlamaIndex's workflows."""
-
     class Own(Workflow):
         @step
         async def only(self, ev: StartEvent) -> StopEvent:

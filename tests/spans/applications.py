@@ -1,7 +1,6 @@
 """Small RAG applications on LangChain, LlamaIndex and the OpenAI client alone, written without regard to any tracer.
 
-Each case is a function of the model server's address and of what a library wants to be passed (`Wishes`).
-"""
+Each case is a function of the model server's address and of what a library wants to be passed (`Wishes`)."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext

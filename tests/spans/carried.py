@@ -2,8 +2,7 @@
 
     python -m tests.spans.carried --write
 
-writes the table of `docs/other-tracers.md`: the facts that each library's spans lack. A wrong one raises ValueError.
-"""
+writes the table of `docs/other-tracers.md`: the facts that each library's spans lack. A wrong one raises ValueError."""
 
 import sys
 from collections.abc import Mapping

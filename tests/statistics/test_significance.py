@@ -69,7 +69,6 @@ def test_permutation_knows_no_side(differences: list[float]) -> None:
 
 
 def test_permutation_of_many_rows() -> None:
-    """A real shift of many rows is seen, noise is not."""
     assert intervals.permutation_p([0.1, -0.05] * 100) < 0.001
     assert intervals.permutation_p([0.1, -0.1] * 100) == 1.0
 
@@ -135,7 +134,6 @@ def test_classification_agrees_with_scikit_learn(pairs: list[tuple[str, str]]) -
 
 
 def test_labels() -> None:
-    """What does not matter in a label."""
     assert as_label("  Not  Spam.\n") == as_label('**"not spam"**') == as_label("not spam") != as_label("spam")
     assert len({as_label(label) for label in ("A", "A+", "A-", "C#", "C", "1", "-1", "?", ".")}) == 9
 

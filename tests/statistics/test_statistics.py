@@ -112,7 +112,6 @@ def test_one_value_has_no_interval() -> None:
 
 @given(st.lists(st.tuples(values, probabilities), min_size=2, max_size=30), st.integers(1, 29))
 def test_sums_add_up(pairs: list[tuple[float, float]], cut: int) -> None:
-    """Two parts' sums together are the whole's."""
     parts, whole = [Sums(), Sums()], Sums()
     for i, (value, p) in enumerate(pairs):
         parts[i < cut].add(value, p)
@@ -213,7 +212,6 @@ def test_few_failures_are_the_verdicts_alone(make: Callable[[int], float]) -> No
 
 
 def test_it_says_how_many_more_verdicts_it_needs() -> None:
-    """With that many the interval is within three points."""
     chance = random.Random(8)
     judged, scores = month(chance, 0.2, 100, even=True)
     first = estimate(judged, scores)

@@ -76,7 +76,6 @@ def test_a_sentence_is_divided_where_its_parts_do_different_things(sentence: str
 
 
 def test_bytes_that_are_no_text_are_taken_for_something() -> None:
-    """Lone surrogates, NUL, and nothing at all."""
     for text in ("\ud800 \0", "", " "):
         assert speech_acts.act_of(text) in speech_acts.ACTS
 

@@ -44,7 +44,6 @@ def test_a_long_run_of_marks_is_read_in_one_pass(marks: str) -> None:
 
 @pytest.mark.parametrize("query", rows(__file__, "small_talk_asks_nothing"))
 def test_small_talk_asks_nothing(query: str) -> None:
-    """There is nothing in it that a chunk could be about."""
     assert asks_nothing(query)
 
 

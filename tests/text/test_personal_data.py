@@ -77,7 +77,6 @@ def test_the_rest_of_a_long_secret_is_masked(length: int) -> None:
 
 
 def test_a_certificate_is_masked_but_not_reported() -> None:
-    """A certificate is public, but it names people and hosts."""
     text = f"It is -----BEGIN CERTIFICATE-----\n{_B64}\n{_B64}\n-----END CERTIFICATE----- as sent."
     assert find_secrets(text) == []
     assert mask_pii(text) == "It is [certificate] as sent."

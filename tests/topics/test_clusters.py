@@ -49,7 +49,6 @@ def test_names_are_words_of_their_own() -> None:
 
 
 def test_names_differ() -> None:
-    """Two groups with the same words, and a name that is in use."""
     same = ["late parcel", "parcel late", "the parcel is late"]
     first, second = clusters.name_groups([same, same], names_in_use=["parcel"])
     assert first != second
@@ -57,6 +56,5 @@ def test_names_differ() -> None:
 
 
 def test_masks_are_no_words() -> None:
-    """What stands for personal data names no topic."""
     words = set(clusters.words_of("mail [email] now call [number] [api_key]"))
     assert not {"email", "number", "api", "key", "api_key"} & words

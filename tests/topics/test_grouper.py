@@ -82,7 +82,6 @@ def test_a_new_subject_becomes_a_topic(store: Store) -> None:
 
 
 def test_a_centre_settles(store: Store) -> None:
-    """It moves with the first questions of its topic only."""
     first = fill(store, {"parcel": (20, 0)})
     grouper, found = _grouper(store), []
     for size in (150, 60, 60):
@@ -114,7 +113,6 @@ def test_names_are_masked(store: Store, text: str) -> None:
 
 
 def test_an_empty_question_has_no_topic(store: Store) -> None:
-    """And is not looked at again."""
     store.write([asked(n, " ", False) for n in range(8)], [CHECK])
     grouper = _grouper(store)
     assert (grouper.update(NOW), grouper.update(NOW), load_names(store)) == (8, 0, {})

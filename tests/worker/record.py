@@ -3,8 +3,7 @@
     (cd tests/worker/senders && npm install)
     python -m tests.worker.record
 
-Vercel's AI SDK runs with a model that is scripted.
-"""
+Vercel's AI SDK runs with a model that is scripted."""
 
 import json
 import os

@@ -4,8 +4,7 @@ No package of Spring AI can be installed where these tests are written (it comes
 recorded. Names and values are those of its reference, page "Observability" of 1.1
 (https://docs.spring.io/spring-ai/reference/observability/index.html); the form of prompts, completions and documents
 is that of its observation filters before 1.0.0-RC1: texts in quotation marks between brackets, not escaped. Later
-releases write these three to logs alone.
-"""
+releases write these three to logs alone."""
 
 from collections.abc import Iterator
 from typing import Any

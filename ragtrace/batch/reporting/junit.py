@@ -51,19 +51,11 @@ def _add_suite(
     counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
     started = time.gmtime(run.info.started or 0.0)
     suite = ElementTree.SubElement(
-        root,
-        "testsuite",
-        name=name,
-        package="ragtrace",
-        id=str(len(root)),
-        timestamp=time.strftime("%Y-%m-%dT%H:%M:%S", started),
-        hostname=platform.node() or "localhost",
-        tests=str(len(cases)),
-        failures=str(counts["failure"]),
-        errors=str(counts["error"]),
-        skipped=str(counts["skipped"]),
-        time=f"{seconds:.3f}",
-    )
+        root, "testsuite", name=name, package="ragtrace", id=str(len(root)),
+        timestamp=time.strftime("%Y-%m-%dT%H:%M:%S", started), hostname=platform.node() or "localhost",
+        tests=str(len(cases)), failures=str(counts["failure"]), errors=str(counts["error"]),
+        skipped=str(counts["skipped"]), time=f"{seconds:.3f}",
+    )  # fmt: skip
     properties = ElementTree.SubElement(suite, "properties")
     pairs = {"file": run.info.file, "ragtrace": run.info.version}
     if (metric := run.metrics.get(name)) is not None:

@@ -262,18 +262,10 @@ class _History:
         before, now = newest[0].rate(), newest[1].rate()
         shares = None if before is None or now is None else (before, now)
         return EvaluatorRow(
-            app,
-            evaluator,
-            self._method,
-            tuple(sorted(self._versions)),
-            self._lower,
-            _figures(self._now),
-            _figures(self._before),
-            min(1.0, self._covered / requests) if requests else None,
-            _change(shares),
-            shares,
+            app, evaluator, self._method, tuple(sorted(self._versions)), self._lower, _figures(self._now),
+            _figures(self._before), min(1.0, self._covered / requests) if requests else None, _change(shares), shares,
             self._line(),
-        )
+        )  # fmt: skip
 
     def _line(self) -> tuple[Step, ...]:
         if not self._steps:

@@ -9,8 +9,7 @@ The rules, in this order:
 3. A model call with nothing above it is a request. A retriever, a tool, an embedding, a parser or a prompt template
    alone is not a request.
 
-Spans of several traces may be in one list, in any order, and some may be missing.
-"""
+Spans of several traces may be in one list, in any order, and some may be missing."""
 
 from __future__ import annotations
 

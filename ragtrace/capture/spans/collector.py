@@ -4,8 +4,7 @@ In the application's thread a span costs a few look-ups, and one bounded append 
 waits or raises. A thread of its own reads the spans.
 
 A request is complete when its root has ended and nothing below it is open. Where a child stays open (a stream that is
-read later, a task whose end was lost), it is waited for; a request without an end is given up after a while.
-"""
+read later, a task whose end was lost), it is waited for; a request without an end is given up after a while."""
 
 import threading
 import time

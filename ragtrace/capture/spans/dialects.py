@@ -1,7 +1,6 @@
 """The names that each tracing library writes on its spans. No other module holds such strings.
 
-The names of OpenTelemetry's GenAI conventions and of OpenInference that ragtrace writes itself are in `semconv`.
-"""
+The names of OpenTelemetry's GenAI conventions and of OpenInference that ragtrace writes itself are in `semconv`."""
 
 import re
 from collections.abc import Mapping

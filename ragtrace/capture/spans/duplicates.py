@@ -50,8 +50,7 @@ class Duplicates:
                 self._best[key] = (rank, scope)
 
     def reads(self, scope: str, service: str = "") -> bool:
-        """Whether spans of this library are read: of two that trace one framework in a service only the better one
-        is."""
+        """Whether spans of this library are read: of two that trace one framework in a service only the better one."""
         if scope not in dialects.SCOPES:
             return True
         framework, _ = dialects.SCOPES[scope]

@@ -44,11 +44,8 @@ def plain_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | Non
 
 def prompt_of(attributes: Mapping[str, Any]) -> str:
     """All texts that a model was shown, line by line."""
-    prompts = [
-        value
-        for key, value in attributes.items()
-        if key in dialects.PROMPTS or (key.startswith(dialects.FLAT_PROMPTS) and isinstance(value, str))
-    ]
+    flat = dialects.FLAT_PROMPTS
+    prompts = [v for k, v in attributes.items() if k in dialects.PROMPTS or (k.startswith(flat) and isinstance(v, str))]
     return "\n".join(texts.strings_in(prompts))
 
 
@@ -71,13 +68,9 @@ def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> li
 
 def _parts(attributes: Mapping[str, Any], base: str) -> str | None:
     """The texts of a message whose contents have an attribute each; None where it has none."""
-    contents = [f"{base}.contents.{i}.message_content" for i in range(_MAX_PARTS)]
-    found = [
-        attributes[f"{each}.text"]
-        for each in contents
-        if attributes.get(f"{each}.type", "text") == "text" and f"{each}.text" in attributes
-    ]
-    return "".join(map(str, found)) if found else None
+    contents = (f"{base}.contents.{i}.message_content" for i in range(_MAX_PARTS))
+    parts = (attributes.get(f"{each}.text") for each in contents if attributes.get(f"{each}.type", "text") == "text")
+    return "".join(text for text in parts if isinstance(text, str)) or None
 
 
 def _langfuse_messages(attributes: Mapping[str, Any]) -> tuple[str | None, str | None]:

@@ -33,17 +33,10 @@ def setup(request: Request, user: Admin) -> Response:
     store = store_of(request)
     people = [one.name for one in accounts.everybody(store) if not one.disabled and one.role != "viewer"]
     return render(
-        request,
-        "review_setup.html.j2",
-        queues=named_queues.load(store),
-        people=people,
-        choices=search.choices(store),
-        labels=LABELS,
-        filter_fields=named_queues.FILTER_FIELDS,
-        questions=own_questions.load(store, closed=True),
-        kinds=own_questions.KINDS,
-        keys=own_questions.KEYS,
-    )
+        request, "review_setup.html.j2", queues=named_queues.load(store), people=people,
+        choices=search.choices(store), labels=LABELS, filter_fields=named_queues.FILTER_FIELDS,
+        questions=own_questions.load(store, closed=True), kinds=own_questions.KINDS, keys=own_questions.KEYS,
+    )  # fmt: skip
 
 
 @router.post("/review/queues")

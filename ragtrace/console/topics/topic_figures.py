@@ -297,13 +297,8 @@ def _gap(group: Sequence[tuple[Any, str, str]], names: dict[int, str]) -> Knowle
     latest, question, documents = group[0]
     chunks = [each for each in json.loads(documents) if not each.get("source")]
     return KnowledgeGap(
-        question,
-        names.get(latest["topic"], ""),
-        len(group),
+        question, names.get(latest["topic"], ""), len(group),
         sum(weight_of(row["probability"])[0] for row, _, _ in group),
-        Counter(row["cause"] for row, _, _ in group).most_common(1)[0][0],
-        latest["app"],
-        latest["started"],
-        latest["trace_id"],
-        str(chunks[0].get("id", "")) if chunks else "",
-    )
+        Counter(row["cause"] for row, _, _ in group).most_common(1)[0][0], latest["app"], latest["started"],
+        latest["trace_id"], str(chunks[0].get("id", "")) if chunks else "",
+    )  # fmt: skip
