@@ -31,7 +31,7 @@ _BATCH, _WAIT = 256, 0.1
 _REQUEST_BYTES = 2 * 1024 * 1024
 """Bytes of one request to the endpoint, about."""
 _LARGEST = 4 * 1024 * 1024
-"""Bytes of the largest request that a server of gRPC takes unless it is told otherwise."""
+"""Bytes of the largest request that a server of gRPC takes by default."""
 _EVENTS_REST = 60.0
 """Seconds without events after an endpoint has not taken them."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
