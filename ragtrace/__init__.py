@@ -46,8 +46,8 @@ def shutdown(timeout: float | None = None) -> bool:
     """Stop what `init` started: no further request is recorded, waiting requests are evaluated for up to `timeout`
     seconds (None: the setting `exit_seconds`), and everything is sent.
 
-    False if something since the last `flush` did not arrive. True without `init`, and for a second call. The end of the
-    process does the same by itself. `init` may be called again afterwards. Never raises.
+    False if something since the last `flush` did not arrive. True without `init`; a second call waits for the first.
+    The end of the process does the same by itself. `init` may be called again afterwards. Never raises.
     """
     return _with_runtime(lambda runtime: runtime.close(timeout))
 

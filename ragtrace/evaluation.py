@@ -159,11 +159,12 @@ def evaluator(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return make if fn is None else make(fn)
 
 
-def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
+def run(check: Evaluator, traces: Sequence[Trace], limit: float | None = None) -> list[list[Score]]:
     """Put traces through one evaluator: the scores of each, in order. Failures are scores with `error`.
 
     A batch that raises is tried again trace by trace, so that one bad trace does not take its neighbours with it.
-    Blocks as long as the evaluator does; the pipeline bounds that from outside.
+    Blocks as long as the evaluator does; the pipeline bounds that from outside. Coroutines that are not done after
+    `limit` seconds are cancelled.
     """
     judges_retrieval = "documents" in check.needs and "answer" not in check.needs
     if judges_retrieval:  # results of tools and earlier turns are no retrieval of this request
@@ -174,7 +175,7 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     missing = (", ".join(sorted(n for n in check.needs if not has_input(trace, n))) for trace in traces)
     reasons = (f"{NO_INPUT}{names}" if names else None for names in missing)
     results = [[Score(check.name, label=NOT_APPLICABLE, explanation=reason)] for reason in reasons]
-    for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes]), strict=True):
+    for i, verdict in zip(indexes, _verdicts(check, [traces[i] for i in indexes], limit), strict=True):
         try:
             results[i] = normalise(check, verdict)
         except BaseException as error:  # noqa: BLE001 a verdict is somebody's object: its methods may raise anything
@@ -182,19 +183,19 @@ def run(check: Evaluator, traces: Sequence[Trace]) -> list[list[Score]]:
     return [[_stamp(check, score) for score in scores] for scores in results]
 
 
-def _verdicts(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+def _verdicts(check: Evaluator, traces: Sequence[Trace], limit: float | None) -> list[Any]:
     if not traces:
         return []
     try:
-        return _call(check, traces)
+        return _call(check, traces, limit)
     except BaseException as error:  # noqa: BLE001 an evaluator is somebody's code: whatever it raises becomes a score
         _let_through(error)
         if len(traces) == 1:
             return [error]
-        return [_verdicts(check, [trace])[0] for trace in traces]
+        return [_verdicts(check, [trace], limit)[0] for trace in traces]
 
 
-def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
+def _call(check: Evaluator, traces: Sequence[Trace], limit: float | None) -> list[Any]:
     fn = _with_settings(check)
     if check.batch:
         verdicts = _retried(check, lambda: _resolve(fn(traces)))
@@ -202,7 +203,7 @@ def _call(check: Evaluator, traces: Sequence[Trace]) -> list[Any]:
             raise ValueError(f"{len(verdicts)} verdicts for {len(traces)} traces")
         return list(verdicts)
     if inspect.iscoroutinefunction(fn):
-        return list(_run_to_end(_gather(check, fn, traces)))
+        return list(_run_to_end(_gather(check, fn, traces, limit)))
     return [_one(check, fn, trace) for trace in traces]
 
 
@@ -242,7 +243,7 @@ def _run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
         return thread.submit(contextvars.copy_context().run, asyncio.run, coroutine).result()
 
 
-async def _gather(check: Evaluator, fn: Callable[..., Any], traces: Sequence[Trace]) -> list[Any]:
+async def _gather(check: Evaluator, fn: Callable[..., Any], traces: Sequence[Trace], limit: float | None) -> list[Any]:
     import asyncio
 
     async def one(trace: Trace) -> Any:
@@ -253,9 +254,13 @@ async def _gather(check: Evaluator, fn: Callable[..., Any], traces: Sequence[Tra
                 await asyncio.sleep(_pause(attempt))
         return await fn(trace)
 
-    # One that hangs costs its own score alone, and is cancelled.
-    calls = (asyncio.wait_for(one(trace), check.timeout) for trace in traces)
-    return await asyncio.gather(*calls, return_exceptions=True)
+    tasks = [asyncio.ensure_future(one(trace)) for trace in traces]
+    _, pending = await asyncio.wait(tasks, timeout=limit)
+    for task in pending:  # one that hangs costs its own score alone
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    late = EvaluationError("timeout", f"the evaluator gave no answer within {limit or 0.0:g} s")
+    return [late if task in pending else result for task, result in zip(tasks, results, strict=True)]
 
 
 _PASSING = (OSError, TimeoutError)

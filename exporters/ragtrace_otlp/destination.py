@@ -26,6 +26,10 @@ _CODES = _MAY_COME_AGAIN | {
 }  # fmt: skip
 
 
+_LARGEST = 4 * 1024 * 1024
+"""Bytes of the largest request that a server of gRPC takes by default."""
+
+
 class SendResult(Enum):
     """How a message ended."""
 
@@ -80,6 +84,8 @@ class Destination:
             self.refused = self._exporter.refused
             return SendResult.SENT
         status = self._exporter.status
+        if status == "RESOURCE_EXHAUSTED" and request.ByteSize() > _LARGEST:
+            return SendResult.REJECTED
         return SendResult.RETRY if status is None or status in _MAY_COME_AGAIN else SendResult.REJECTED
 
     def close(self) -> None:

@@ -128,7 +128,7 @@ class LazyThread:
         return True
 
 
-def groups_of(items: Iterable[T], size: Callable[[T], int], room: int, most: float = math.inf) -> Iterator[list[T]]:
+def groups_of(items: Iterable[T], size: Callable[[T], int], room: float, most: float = math.inf) -> Iterator[list[T]]:
     """The items in their order, in groups: none has more than `most` items, and their sizes add up to at most `room`.
     An item that is larger than `room` is a group of its own."""
     group: list[T] = []

@@ -107,11 +107,9 @@ def _csv(path: Path, kind: str) -> Iterator[Record]:
     csv.field_size_limit(_CELL)
     head = next(text, "")
     announced = _SEPARATOR.fullmatch(head)
-    reader = csv.reader(
-        text if announced else chain([head], text),
-        delimiter=announced[1] if announced else delimiter(head, kind),
-        strict=True,  # a file that was cut off inside quotes is no row
-    )
+    raw: list[str] = []  # the lines of the record that is read
+    lines = (raw.append(line) or line for line in (text if announced else chain([head], text)))  # type: ignore[func-returns-value]
+    reader = csv.reader(lines, delimiter=announced[1] if announced else delimiter(head, kind))
     try:
         header = next(reader, [])
     except csv.Error as error:
@@ -123,8 +121,11 @@ def _csv(path: Path, kind: str) -> Iterator[Record]:
         raise DataError(f"{path}, line 1: a column name appears twice")
     while True:
         line = reader.line_num + 1
+        raw.clear()
         try:
             cells = next(reader, None)
+            if len(raw) > 1 and "".join(raw).count('"') % 2:
+                raise csv.Error("the file ends inside quotes")
         except csv.Error as error:
             yield line, ValueError(str(error))
             continue

@@ -109,8 +109,10 @@ def seen_documents(root: Run) -> tuple[Document, ...]:
     for documents in passed:
         groups = _after_step(groups, documents)
     ids = {each.id for group in groups for each in group}
-    dropped = (each for group in before for each in group if each.id not in ids)
-    groups.append(list(in_prompt(dropped, root, is_certain=True)))  # a second search looked like a choice
+    if dropped := [each for group in before for each in group if each.id not in ids]:
+        groups.append(list(in_prompt(dropped, root, is_certain=True)))  # a second search looked like a choice
+    if len(groups) == 1:
+        return tuple(groups[0])
     return tuple({(each.id, each.content): each for group in groups for each in group}.values())
 
 

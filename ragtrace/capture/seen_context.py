@@ -103,7 +103,7 @@ def with_carried(root: Run, chunks: Sequence[Document], others: Sequence[Documen
     carried = root.request.before.documents
     before = [document for document in carried if (document.source, document.content) not in present]
     earlier: Sequence[Document] = [document for document in before if not document.source]
-    if read := list(in_prompt((*chunks, *earlier), root, is_certain=True)):
+    if earlier and (read := list(in_prompt((*chunks, *earlier), root, is_certain=True))):
         earlier = [document for document in earlier if len(document.content) < _MORE or document in read]
     return (*chunks, *earlier, *others, *(d for d in before if d.source))
 

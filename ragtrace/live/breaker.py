@@ -91,7 +91,7 @@ class Breaker:
         def work() -> Results:
             nonlocal has_ended
             try:
-                return evaluation.run(check, traces)
+                return evaluation.run(check, traces, check.timeout)
             finally:
                 with self._lock:
                     has_ended = True

@@ -186,7 +186,7 @@ class Runtime:
 
         False if something since the last `flush` did not arrive; see there. Safe to call twice."""
         if self.is_closed:
-            return self._wait_until_closed()
+            return self._wait_until_closed(timeout)
         self.is_closed = True
         self._closing_thread = threading.get_ident()
         try:
@@ -198,10 +198,11 @@ class Runtime:
             if self._after_close is not None:
                 self._after_close()
 
-    def _wait_until_closed(self) -> bool:
-        """Wait for another thread of this process that closes; what its `close` returns."""
+    def _wait_until_closed(self, timeout: float | None) -> bool:
+        """Wait for another thread of this process that closes; what its `close` returns, False where it takes longer."""
         if self._closing_thread != threading.get_ident() and self._closing_thread in sys._current_frames():
-            self._close_ended.wait(self.settings.exit_seconds + _LOADING + 3.0)
+            seconds = self.settings.exit_seconds + _LOADING + 3.0 if timeout is None else timeout
+            return self._close_ended.wait(seconds) and self._close_result
         return self._close_result
 
     def close_for_signal(self, end: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
 """Sends ended traces on over OTLP, redacted by `redact_others`; the buffer forgets what the endpoint has."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +31,6 @@ _log = logging.getLogger("ragtrace.worker")
 _BATCH, _WAIT = 256, 0.1
 _REQUEST_BYTES = 2 * 1024 * 1024
 """Bytes of one request to the endpoint, about."""
-_LARGEST = 4 * 1024 * 1024
-"""Bytes of the largest request that a server of gRPC takes by default."""
 _EVENTS_REST = 60.0
 """Seconds without events after an endpoint has not taken them."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -134,25 +133,26 @@ class Forwarder:
         events = [_outcome(trace).events for trace in traces if _outcome(trace).events]
         if not events or self._onward.events is None or time.monotonic() < self._events_rest_until:
             return
-        if self._send(self._onward.events, ExportLogsServiceRequest, events, traces, patient=False) is None:
-            # Spans do not wait for an endpoint of events, which repeat the scores on them.
-            self._events_rest_until = time.monotonic() + _EVENTS_REST
-            _log.warning("ragtrace worker: the endpoint takes no events; the next ones are left out for a minute")
+        self._send(self._onward.events, ExportLogsServiceRequest, events, traces, patient=False)
 
     def _send(
         self, destination: Destination, kind: Any, payloads: Sequence[bytes], traces: Sequence[EndedTrace], *,
         patient: bool = True,
     ) -> int | None:  # fmt: skip
-        """Send until it is taken, in requests of a size that endpoints take: the number of items that were refused of
-        it. None if it is refused, if no endpoint takes a request of its size, and after one failure if not `patient`.
-        """
+        """Send until it is taken, a large trace in parts that endpoints take: the number of items that were refused of
+        it; None if all is refused. Spans do not wait for an endpoint of events (not `patient`), which repeat scores."""
         whole, refused = kind.FromString(b"".join(payloads)), 0
         (name,) = (each.name for each in kind.DESCRIPTOR.fields)
-        count = sum(trace.trace.spans for trace in traces)
-        for group in groups_of(getattr(whole, name), lambda part: int(part.ByteSize()), _REQUEST_BYTES):
+        room = _REQUEST_BYTES if len(traces) == 1 else math.inf
+        for group in groups_of(getattr(whole, name), lambda part: int(part.ByteSize()), room):
             request, pause = kind(**{name: group}), _FIRST_PAUSE
-            while (result := destination.send(request, count)) is SendResult.RETRY:
-                if not patient or (pause == _LONGEST_PAUSE and request.ByteSize() > _LARGEST):
+            items = (
+                sum(trace.trace.spans for trace in traces) if len(group) == len(getattr(whole, name)) else len(group)
+            )
+            while (result := destination.send(request, items)) is SendResult.RETRY:
+                if not patient:
+                    self._events_rest_until = time.monotonic() + _EVENTS_REST
+                    _log.warning("ragtrace worker: the endpoint takes no events; the next minute's are left out")
                     return None
                 if self._queue.pause(pause):
                     raise _ClosingError

@@ -111,7 +111,7 @@ class OpenTraces:
             size = len(payload) + _SPAN_COST * len(span_ids)
             if trace is None and before is not None:  # it has ended
                 if len(before) < _LATE_SPANS:
-                    before.update(span_ids)
+                    self._remember(piece.trace_id, before | set(span_ids))
                 late = OpenTrace(
                     piece.trace_id, now, now, sender, [payload], [piece.row], set(span_ids), len(span_ids), size
                 )

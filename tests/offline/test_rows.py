@@ -81,7 +81,7 @@ def test_the_same_rows_from_json_and_csv(tmp_path: Path) -> None:
     assert row_of({"answer": None, "response": "a"}, 1).trace.answer == "a"
     (tmp_path / "cut.csv").write_text('question,answer\nq1,a\nq2,"half\nq3,b\n')
     first, second = read(tmp_path / "cut.csv")
-    assert (first.trace.answer, "unexpected end" in str(second)) == ("a", True)  # type: ignore[union-attr]
+    assert (first.trace.answer, "ends inside quotes" in str(second)) == ("a", True)  # type: ignore[union-attr]
 
 
 def test_an_exact_name_goes_before_one_in_another_case() -> None:

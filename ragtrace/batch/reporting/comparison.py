@@ -113,7 +113,7 @@ def _difference(metric: Metric, other: Metric, pairs: Sequence[_Pair]) -> Differ
     tested = deltas if deltas or is_each_once else [y - x for x, y in _by_question(pairs, passes)]
     mean_a, mean_b = (fmean(each) for each in zip(*questions, strict=True)) if questions else (None, None)
     return Difference(
-        metric=metric.name, n=len(deltas) or len(verdicts), mean_a=mean_a, mean_b=mean_b,
+        metric=metric.name, n=len(deltas) or len(_by_question(pairs, passes)), mean_a=mean_a, mean_b=mean_b,
         difference=fmean(deltas) if deltas else None,
         interval=intervals.bootstrap_mean(deltas, draws=_DRAWS),
         p=intervals.permutation_p(tested, draws=_DRAWS) if tested else mcnemar, p_holm=None,

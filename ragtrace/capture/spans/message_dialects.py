@@ -60,8 +60,10 @@ def _flat_messages(attributes: Mapping[str, Any], prefix: str, infix: str) -> li
         if not has_calls and (role, content, part) == (None, None, None):
             break
         parts = texts.plain(content)  # OpenLLMetry writes several as JSON
-        if isinstance(parts, list) and all(isinstance(each, dict) and "type" in each for each in parts):
-            content = parts
+        types = (
+            {each.get("type") if isinstance(each, dict) else "" for each in parts} if isinstance(parts, list) else {""}
+        )
+        content = parts if types and types <= texts.TEXT_PARTS | texts.OTHER_PARTS else content
         messages.append({"role": role or "", "content": content if content is not None else part or ""})
     return messages
 

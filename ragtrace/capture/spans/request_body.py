@@ -60,8 +60,8 @@ def decode(body: bytes, content_type: str) -> ExportTraceServiceRequest:
     if kind != JSON:
         raise IntakeError(415, "content_type", f"Content-Type is {kind[:80]!r}; give {PROTOBUF} or {JSON}")
     try:
-        content = json.loads(body.decode("utf-8", "replace"))
-        if b"\\ud" in body:  # half a character of a text that was cut, e.g. inside an emoji
+        content = json.loads(body.decode(json.detect_encoding(body), "replace"))
+        if b"\\ud" in body.lower():  # half a character of a text that was cut, e.g. inside an emoji
             content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise _damaged(error) from None
@@ -92,9 +92,12 @@ def _recode_ids(content: Any) -> None:
                 for item in (span, *_list(span, "links")):
                     for name in _IDS:
                         if name in item:
-                            item[name] = base64.b64encode(_bytes(item[name])).decode()
+                            own = _bytes(item[name]) or (_NO_PARENT if "arent" in name and item[name] else b"")
+                            item[name] = base64.b64encode(own).decode()
 
 
+_NO_PARENT = b"\xff" * 8
+"""The parent of a span whose parent's id cannot be read: it is no root."""
 _IDS = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 
 
@@ -102,7 +105,7 @@ def _bytes(digits: Any) -> bytes:
     """An id; empty, as one that is missing, where it is not hexadecimal: only its span is refused."""
     try:
         return binascii.unhexlify(digits or "")
-    except binascii.Error:
+    except (ValueError, TypeError):
         return b""
 
 

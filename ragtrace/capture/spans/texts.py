@@ -12,7 +12,12 @@ from ragtrace.text.sanitizer import identity_of, sendable
 USERS = ("user", "human", "HumanMessage")
 ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
 _DEPTH = 12
-_TEXT_PARTS = ("text", "input_text", "output_text", None)
+TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+OTHER_PARTS = frozenset({
+    "audio", "blob", "file", "function_call", "image", "image_url", "input_audio", "input_file", "input_image",
+    "reasoning", "redacted_thinking", "server_tool_call", "server_tool_call_response", "thinking", "tool_call",
+    "tool_call_response", "tool_result", "tool_use", "uri", "video",
+})  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -67,7 +72,7 @@ def question_in(value: Any, depth: int = 0) -> str | None:
     if depth > _DEPTH:
         return None
     if isinstance(value, Mapping):
-        if (messages := value.get("messages")) is not None and messages != []:
+        if messages := value.get("messages"):
             return messages if isinstance(messages, str) else message_text(messages, USERS)
         for key in dialects.QUESTION_KEYS:
             if value.get(key):
@@ -149,7 +154,7 @@ def _joined(content: Any) -> str | None:
 
 def _part_text(part: Any) -> Any:
     """The text of a message's part; None for a tool's call or result, a model's thoughts, and a picture."""
-    if not isinstance(part, Mapping) or "response" in part or part.get("type", "text") not in _TEXT_PARTS:
+    if not isinstance(part, Mapping) or "response" in part or part.get("type") in OTHER_PARTS:
         return None
     return part.get("text") or part.get("content")
 

@@ -94,16 +94,16 @@ def prune(store: Store, retention: Retention, now: float | None = None) -> Remov
 
 
 def prune_hourly(store: Store, retention: Retention) -> None:
-    """Prunes unless a process did so in the last hour. Raises StoreError as the store does."""
-    now = time.time()
-    row = meta.c.name == _PRUNED
+    """Prunes unless a process with these limits did so in the last hour. Raises StoreError as the store does."""
+    now, name = time.time(), f"{_PRUNED}:{retention.days:g}:{retention.bytes}"
+    row = meta.c.name == name
     last = float(store.scalar(select(meta.c.value).where(row)) or 0.0)
     if 0.0 <= now - last < _HOUR:
         return
+    prune(store, retention)
     if not store.execute(update(meta).where(row).values(value=str(now))):
         with suppress(IntegrityError):  # another process was faster
-            store.execute(insert(meta).values(name=_PRUNED, value=str(now)))
-    prune(store, retention)
+            store.execute(insert(meta).values(name=name, value=str(now)))
 
 
 def _remove_stray_feedback(store: Store, before: float) -> Removal:

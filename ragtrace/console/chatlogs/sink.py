@@ -116,7 +116,7 @@ class StoreSink:
         self._maintain()
         if self._queue.closed and self._store is not None:  # `close` did not wait for this batch
             self._store.close()
-        return max(0.1, self._next_try - time.monotonic()) if len(self._spill) else _HOUR / 60
+        return max(1.0, self._next_try - time.monotonic()) if len(self._spill) else _HOUR / 60
 
     def _put(self, batch: Sequence[Evaluation]) -> None:
         """Store a batch or spill it. Tries again while neither the database nor the disk takes it, until `close`."""

@@ -5,6 +5,7 @@ import base64
 import fcntl
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ragtrace.console.chatlogs.evaluation_json import dumps, from_json
 from ragtrace.errors import StoreError
 from ragtrace.records import Evaluation
 
+_log = logging.getLogger(__name__)
 SIZE = 256 * 1024 * 1024
 """Largest size of the file in bytes."""
 _BATCH = 200
@@ -45,6 +47,7 @@ class Spill:
         self.path = path
         self._keys = keys
         self._size = size
+        self._warned = False
 
     def __len__(self) -> int:
         """Size of the file in bytes."""
@@ -69,18 +72,21 @@ class Spill:
                 raise
 
     def drain(self, store: Callable[[Sequence[Evaluation]], int]) -> tuple[int, int]:
-        """Passes all evaluations to `store` in batches, which returns how many it took, and empties the file. Returns
-        the number of those and of unreadable lines; lines of another key are kept in a file beside it, `.unread`. If
-        `store` raises an exception, the file stays as it is."""
+        """Passes all evaluations to `store` in batches, which returns how many it took, and empties the file, but for
+        lines of a key that is not there. Returns the number of those taken and of unreadable lines. If `store` raises
+        an exception, the file stays as it is."""
         if not len(self):
             return 0, 0
         done = damaged = 0
+        kept: list[bytes] = []
         with self._locked() as file, self.path.open("rb") as lines:
             while batch := list(islice(lines, _BATCH)):
-                evaluations = [each for each in map(self._read_or_keep, batch) if each is not None]
-                damaged += len(batch) - len(evaluations)
+                rest = len(kept)
+                evaluations = [each for line in batch if (each := self._read_or_keep(line, kept)) is not None]
+                damaged += len(batch) - len(evaluations) - (len(kept) - rest)
                 done += store(evaluations) if evaluations else 0
             os.ftruncate(file, 0)
+            _write(file, b"".join(kept))
         return done, damaged
 
     def forget(self, user_id: str) -> int:
@@ -113,12 +119,14 @@ class Spill:
         ciphertext = base64.b64encode(self._keys.seal(trace_id, plain)).decode()
         return json.dumps({"sealed": ciphertext, "key": self._keys.ids[0], "of": trace_id}).encode() + b"\n"
 
-    def _read_or_keep(self, line: bytes) -> Evaluation | None:
+    def _read_or_keep(self, line: bytes, kept: list[bytes]) -> Evaluation | None:
         try:
             return self._read(line)
-        except StoreError:  # of a key that is gone: the lines behind it must not wait for it
-            with open(f"{self.path}.unread", "ab", opener=private_opener) as unread:
-                unread.write(line)
+        except StoreError as error:  # the lines behind it do not wait for its key
+            kept.append(line)
+            if not self._warned:
+                self._warned = True
+                _log.warning("ragtrace: %s; its lines wait there", error)
             return None
 
     def _read(self, line: bytes) -> Evaluation | None:

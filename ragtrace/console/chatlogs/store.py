@@ -95,9 +95,9 @@ class Store:
     def _connected(self) -> Connection:
         if self.is_gone():  # e.g. a backup was restored: what is written into the old file would be lost
             self.engine.dispose()
-            self.note_file()
-            if self._file is None:
+            if _identity(self.engine.url.database) is None:
                 raise StoreError(f"the store {self.name} was deleted; restore it, or start this process again")
+            self.note_file()
         return self.engine.connect()
 
     @contextmanager

@@ -157,9 +157,10 @@ def read_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> 
 
 
 def _merged(review: Review, before: Review) -> Review:
+    old, new = before.comment or "", review.comment or ""
     return replace(
         review,
-        comment="\n".join(dict.fromkeys(filter(None, (before.comment, review.comment)))) or None,
+        comment=(new if old in new else "\n".join(filter(None, (old, new)))) or None,
         corrected=review.corrected or before.corrected,
         answers={**before.answers, **review.answers},
         evidence=review.evidence or before.evidence,
