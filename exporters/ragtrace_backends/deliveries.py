@@ -23,8 +23,7 @@ _BACKENDS: Mapping[str, tuple[str, str]] = {
 def open_deliveries(settings: Settings, sanitizer: Sanitizer) -> tuple[ScoreDelivery, ...]:
     """A delivery to each backend that the settings name. Each is a sink, and has its own thread and queue.
 
-    Raises SettingError for an invalid URL, and MissingExtraError without the package `requests`.
-    """
+    Raises SettingError for an invalid URL, and MissingExtraError without the package `requests`."""
     return tuple(_open(setting, settings, sanitizer) for setting in _BACKENDS if getattr(settings, setting))
 
 
@@ -45,8 +44,7 @@ def read_labels(tool: str, requests: Sequence[StoredRequest]) -> Iterator[Person
     """What people said of these requests in `phoenix`, `mlflow` or `langfuse`: in the server that the setting names, or
     without it in the one that the environment of the tool's own client names.
 
-    Raises SettingError without a server, and BackendError where it does not answer.
-    """
+    Raises SettingError without a server, and BackendError where it does not answer."""
     from ragtrace.errors import require
     from ragtrace.settings import load
 

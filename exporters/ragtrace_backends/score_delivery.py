@@ -2,8 +2,7 @@
 
 A backend says how a batch is sent (`Backend.send`); everything else is here. Each annotation that was accepted is
 delivered, replaced by a newer one with the same key, still waiting, or lost for a reason:
-`accepted = delivered + replaced + waiting + sum(lost)` in each snapshot.
-"""
+`accepted = delivered + replaced + waiting + sum(lost)` in each snapshot."""
 
 import logging
 import random

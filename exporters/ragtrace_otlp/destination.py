@@ -96,7 +96,6 @@ class Destination:
 def make_destination(signal: environment.Signal, endpoint: str) -> Destination | None:
     """The destination at the endpoint, or else of OpenTelemetry's environment variables; None where neither names one.
 
-    Raises MissingExtraError and SettingError as `environment.make_exporters` does.
-    """
+    Raises MissingExtraError and SettingError as `environment.make_exporters` does."""
     exporters = environment.make_exporters(signal, endpoint)
     return Destination(exporters[0], signal) if exporters else None

@@ -3,8 +3,7 @@
 The SDK's own classes read most of them: `Resource`, `TracerProvider`, the batch processors and the exporters do so
 where an argument is None. Only the choice of exporters, of samplers and of id generators is in a private module of the
 SDK, and is made here from the same entry points. A wrong value in the environment is logged and never raised, because
-it may be meant for another library.
-"""
+it may be meant for another library."""
 
 import logging
 import os
@@ -66,8 +65,7 @@ def make_id_generator() -> Any:
 def make_exporters(signal: Signal, endpoint: str = "") -> list[Any]:
     """The exporters of a signal: one to the endpoint, or without one those that the environment names.
 
-    Raises MissingExtraError where the package of the endpoint's exporter is not installed.
-    """
+    Raises MissingExtraError where the package of the endpoint's exporter is not installed."""
     if _value("OTEL_SDK_DISABLED").lower() == "true":  # the SDK's providers record nothing
         return []
     exporters = []

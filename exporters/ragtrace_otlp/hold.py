@@ -1,8 +1,7 @@
 """Holds a sampled request's root span back until its scores are there, and lets it go with them.
 
 A span takes no attribute after its end, so its scores are added to a copy, and the copy is exported. Children leave at
-once. Whatever happens (late scores, a full hold, a shutdown), each span leaves exactly once.
-"""
+once. Whatever happens (late scores, a full hold, a shutdown), each span leaves exactly once."""
 
 import math
 import sys
@@ -296,8 +295,7 @@ class HoldProcessor(ProcessorGroup):
 def with_attributes(span: ReadableSpan, more: dict[str, Any]) -> ReadableSpan:
     """A copy of an ended span with more attributes, its dropped counts kept.
 
-    The SDK's limits are not applied again: scores push nothing out.
-    """
+    The SDK's limits are not applied again: scores push nothing out."""
     return copy_of(span, attributes=attributes_for(span, {**(span.attributes or {}), **more}))
 
 

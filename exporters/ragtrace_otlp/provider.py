@@ -116,8 +116,7 @@ class Telemetry:
     def close(self, timeout: float = 5.0) -> None:
         """Shut down providers of ours; flush providers of the application and leave them.
 
-        Takes `timeout` seconds and a little: what could not be sent by then is counted as `shutdown`.
-        """
+        Takes `timeout` seconds and a little: what could not be sent by then is counted as `shutdown`."""
         self.flush(timeout)
         if self.undo is not None:
             self.undo()
@@ -184,8 +183,7 @@ def set_up(
     What is left out is read from OpenTelemetry's environment variables; a wrong value there is logged. The providers
     become the global ones where the application has none. `redact_others` redacts the spans of other libraries.
     `publisher` makes the exporter that publishes sampled requests to a broker as well. Raises MissingExtraError without
-    the exporter's package and SettingError for a file that cannot be written.
-    """
+    the exporter's package and SettingError for a file that cannot be written."""
     resource = environment.make_resource(app, env)
     tracer_provider = TracerProvider(
         resource=resource,
@@ -262,8 +260,7 @@ def attach(
     Where the hold cannot be put around its processors, scores go out as evaluation spans and events alone. With
     OTEL_LOGS_EXPORTER=none there are no events. `app` names the service of a provider that the SDK calls
     `unknown_service`. `redact_others` redacts the spans of other libraries; raises SettingError where the provider's
-    processors cannot be wrapped for it.
-    """
+    processors cannot be wrapped for it."""
     if app:
         _name_service(tracer_provider, app)
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
@@ -308,8 +305,7 @@ def install_hold(
     """Put a hold around all processors of an SDK provider, in place; the hold and how to take it out again.
 
     The SDK has no way to wrap a processor that is registered already, so this reaches into it, and does nothing where
-    it looks different from what is known: (None, None).
-    """
+    it looks different from what is known: (None, None)."""
     multi = getattr(tracer_provider, "_active_span_processor", None)
     processors = getattr(multi, "_span_processors", None)
     if multi is None or not isinstance(processors, tuple) or not processors:

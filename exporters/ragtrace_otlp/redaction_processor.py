@@ -27,8 +27,7 @@ _PARAMETER = re.compile(
 class RedactionProcessor(ProcessorGroup):
     """A span processor around the real ones, which get a redacted copy of each span of another library.
 
-    A span that cannot be redacted is not exported, and is counted in `Sanitizer.failures`.
-    """
+    A span that cannot be redacted is not exported, and is counted in `Sanitizer.failures`."""
 
     def __init__(self, inner: SpanProcessor, sanitizer: Sanitizer | TextFilter) -> None:
         super().__init__((inner,))

@@ -1,8 +1,7 @@
 """Encodes spans for OTLP: writes the bytes of `ExportTraceServiceRequest` from the spans, without a message.
 
 The SDK's encoder builds each part and then copies it into the part around it, down to the texts: six copies of each
-text. The bytes here are the same; `tests/otlp/test_span_encoder.py` compares them.
-"""
+text. The bytes here are the same; `tests/otlp/test_span_encoder.py` compares them."""
 
 import logging
 import types
@@ -64,8 +63,7 @@ def use_encoder(exporter: Any, encode: Callable[[Any], Any] | None = None, name:
     There is no public way to choose an encoder: the exporters call the function that their module imports. To replace
     it in the module would change the application's own exporters, too. So this object alone gets a copy of the method
     in which `name`, that of the function which the exporter calls, means the other one. An exporter of another kind
-    stays as it is.
-    """
+    stays as it is."""
     for place in ("export", "_translate_data"):
         method = getattr(type(exporter), place, None)
         code = getattr(method, "__code__", None)

@@ -59,8 +59,7 @@ class SpanSource(SpanProcessor):
     def attach(self, tracer_provider: Any, hold: HoldProcessor | None) -> None:
         """Have a provider's spans pass before its other processors; `hold` is the one among them.
 
-        Where the provider looks different from what is known, the source comes behind them, and no span waits.
-        """
+        Where the provider looks different from what is known, the source comes behind them, and no span waits."""
         multi = getattr(tracer_provider, "_active_span_processor", None)
         processors = getattr(multi, "_span_processors", None)
         if multi is not None and isinstance(processors, tuple):

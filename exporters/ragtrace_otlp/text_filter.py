@@ -49,8 +49,7 @@ def text_filter_for(capture: ContentPolicy, is_asked: bool, *, is_ours: bool) ->
     where `redact_others` asks for it (`is_asked`). None where their texts may leave as they are.
 
     Warns of the libraries whose texts leave an application's provider. Raises SettingError where texts are captured,
-    and nothing says how they are redacted.
-    """
+    and nothing says how they are redacted."""
     if is_asked and capture.spans and capture.sanitizer.redact is None:
         raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
     if (is_ours or is_asked) and capture.spans:

@@ -1,8 +1,7 @@
 """Writes the fields of protobuf messages as bytes, and OTLP's attributes with them.
 
 To set the fields of one attribute takes a dozen calls of protobuf, and a request has more than sixty attributes. Half
-of them repeat from request to request: their bytes are kept.
-"""
+of them repeat from request to request: their bytes are kept."""
 
 import functools
 import struct
@@ -60,8 +59,7 @@ def attributes_field(tag: bytes, attributes: Mapping[str, Any] | None) -> list[b
     """A field of attributes (`KeyValue`), as parts to join: a long text is copied once more, when all are joined.
 
     Values are texts, numbers, truth values, bytes, None, and lists and mappings of these. Raises TypeError for a value
-    that OTLP does not have. What UTF-8 does not have (half of a surrogate pair) becomes a question mark.
-    """
+    that OTLP does not have. What UTF-8 does not have (half of a surrogate pair) becomes a question mark."""
     if not attributes:
         return []
     copy = getattr(attributes, "copy", None)

@@ -2,8 +2,7 @@
 
 prometheus_client's own Counter and Histogram do not fit for two reasons. Where PROMETHEUS_MULTIPROC_DIR is set they
 keep every value in mapped files, without exemplars, and the application's own scrapes show these files too. And several
-of them cannot be read as of one moment, so that `eligible` and its outcomes would differ.
-"""
+of them cannot be read as of one moment, so that `eligible` and its outcomes would differ."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class Family(Metric):
 
     All values are in one list, as the samples show them: a series of a counter or gauge has one; a series of a
     histogram has the cumulative count of each bucket, the count and the sum. As in prometheus_client, there is no sum
-    if a bound is below 0: it might fall, which Prometheus takes for a restart.
-    """
+    if a bound is below 0: it might fall, which Prometheus takes for a restart."""
 
     def __init__(
         self,

@@ -3,8 +3,7 @@
 A directory holds a file for each process and one, `ended`, for all that ended. A file is replaced as a whole, so a
 reader sees one moment of its process. Its process holds a lock on it while it lives, which the kernel releases however
 the process dies; a process id does not tell this, because it is used again. A scrape shows only what is in files, so
-what it has shown is still there after a `kill -9`, and no counter falls.
-"""
+what it has shown is still there after a `kill -9`, and no counter falls."""
 
 import contextlib
 import fcntl
@@ -54,8 +53,7 @@ class _File:
 def meeting_place(*identity: object) -> Path:
     """The directory in which the processes with this identity (of one user, started in one folder) meet by themselves.
 
-    Raises OSError where it belongs to somebody else.
-    """
+    Raises OSError where it belongs to somebody else."""
     key = hashlib.sha256(repr((*identity, os.getcwd())).encode()).hexdigest()[:16]
     parent = Path(tempfile.gettempdir()) / f"ragtrace-{os.getuid()}"
     parent.mkdir(mode=0o700, exist_ok=True)
@@ -102,8 +100,7 @@ class Processes:
     def enter(self, work: Callable[[bool], R]) -> R:
         """Call `work` with whether this process is the first one, and let no other process enter meanwhile.
 
-        Returns what `work` returns. Raises OSError.
-        """
+        Returns what `work` returns. Raises OSError."""
         with self._locked(fcntl.LOCK_EX):
             first = not self._company and not any(file.alive for file in self._others(self._name))
             if first:

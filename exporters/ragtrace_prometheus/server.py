@@ -80,8 +80,7 @@ def serve(
     same port if all of them pass `shared`. The `first` one does not share it with others that are there already.
     `checks` are as for `make_app`.
 
-    Raises SettingError that names prometheus_port if the port cannot be had.
-    """
+    Raises SettingError that names prometheus_port if the port cannot be had."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if first:

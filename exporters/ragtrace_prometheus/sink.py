@@ -1,8 +1,7 @@
 """Requests and evaluations as metrics; `catalogue` lists them.
 
 `app` and `env` are labels of every series. Evaluator names, models, prompt versions, verdicts and reasons are bounded;
-ids and texts are never labels. Only exemplars name a trace, which OpenMetrics scrapes show.
-"""
+ids and texts are never labels. Only exemplars name a trace, which OpenMetrics scrapes show."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class PrometheusSink(Collector):
         they are known before the first one. `directory` is shared by the processes of one application (see
         docs/metrics.md); without it this process is alone. `judge` is shown where an evaluator may ask it.
 
-        Raises SettingError for a directory that cannot be used.
-        """
+        Raises SettingError for a directory that cannot be used."""
         self._base = (sendable(app, 200), sendable(env, 200))
         self._evaluators, self._priced, self._strata = evaluators, priced, strata
         self._judge = judge or JudgeLimits()

@@ -7,8 +7,7 @@ chunks. So the functions in which LangChain itself enters a run are wrapped:
   undone: the copy is dropped.
 - `_generate_with_cache`, `_generate_helper` and their asynchronous forms call a model whose run has started.
 - The retriever's `invoke` and the models' `stream` start the run themselves. The wrapper says in the
-  context that it expects one, the callback attaches the span, and the wrapper restores the context after each step.
-"""
+  context that it expects one, the callback attaches the span, and the wrapper restores the context after each step."""
 
 import contextlib
 import functools

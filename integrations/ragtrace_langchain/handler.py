@@ -49,8 +49,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
     """Records LangChain runs as OpenTelemetry spans, one tree per request.
 
     Pass it per call, `chain.invoke(question, config={"callbacks": [handler]})`, or let
-    RagtraceLangChainInstrumentor pass it to every call. One handler serves any number of concurrent calls.
-    """
+    RagtraceLangChainInstrumentor pass it to every call. One handler serves any number of concurrent calls."""
 
     run_inline = True
     """On the event loop: the callbacks are short, and one thread switch for each token would cost more."""
@@ -73,8 +72,7 @@ class RagtraceCallbackHandler(BaseCallbackHandler):
         on spans: True, False, a mode such as `SPAN_AND_EVENT`, or None for what
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says (no content when unset). `capture` sets more than
         that. Without any of them it is as `ragtrace.init` has it, where that has run. Raises ValueError for an unknown
-        mode.
-        """
+        mode."""
         active = manual.active_recorder()
         arguments = (tracer_provider, capture_content, capture, logger_provider, consumer)
         if active is not None and all(each is None for each in arguments):

@@ -17,8 +17,7 @@ class RagtraceLangChainInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     """Registers one handler with LangChain for all calls of the process.
 
     `instrument(tracer_provider=None, capture_content=None, capture=None, logger_provider=None)`: all optional;
-    `capture_content` as for RagtraceCallbackHandler.
-    """
+    `capture_content` as for RagtraceCallbackHandler."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Returns the framework's core distribution; applications that use only langchain-core are traced too."""

@@ -1,7 +1,6 @@
 """Converts LlamaIndex's objects to ragtrace's records. Duck-typed: an object of an unknown shape is ignored.
 
-Nothing here calls `str()` on a response: for a streaming response, that would read the whole stream.
-"""
+Nothing here calls `str()` on a response: for a streaming response, that would read the whole stream."""
 
 import contextlib
 import functools

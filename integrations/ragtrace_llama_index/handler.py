@@ -1,7 +1,6 @@
 """The two handlers that LlamaIndex's dispatcher calls, in the application's thread or task.
 
-LlamaIndex silently drops an exception that a handler raises; ours are counted instead.
-"""
+LlamaIndex silently drops an exception that a handler raises; ours are counted instead."""
 
 from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any

@@ -28,8 +28,7 @@ class RagtraceLlamaIndexInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     optional. `tracer_provider` defaults to OpenTelemetry's global one. `capture_content` puts queries, chunks and
     answers on spans: True, False, a mode such as `SPAN_AND_EVENT`, or None for what
     OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says (no content when unset). `capture` sets more than that.
-    Never raises: a failure is logged, and nothing is traced.
-    """
+    Never raises: a failure is logged, and nothing is traced."""
 
     _options: dict[str, Any] | None = None
     """The options while instrumented, None otherwise. An import hook cannot be removed, so it looks here."""

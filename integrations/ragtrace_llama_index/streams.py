@@ -1,8 +1,7 @@
 """Keeps a request open until its streamed answer ends.
 
 LlamaIndex returns from `query(streaming=True)` before it calls the model, so the model's span would have no parent. The
-response's generator is replaced: while it runs, and only then, the request is LlamaIndex's active span.
-"""
+response's generator is replaced: while it runs, and only then, the request is LlamaIndex's active span."""
 
 import contextlib
 import sys
@@ -71,8 +70,7 @@ class OpenStreams:
     A model's `stream_chat` can be a generator that calls `super().stream_chat()` or another model, and an asynchronous
     stream can be made of a synchronous one. The inner call then begins when the first chunk is requested, below
     whatever is active there; the frame of the outer generator, among those that are being executed, says to which call
-    it belongs.
-    """
+    it belongs."""
 
     _DEPTH = 40
     """Frames between a generator and the model call inside it: LlamaIndex's decorators, and the application's."""

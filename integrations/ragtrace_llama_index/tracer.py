@@ -1,8 +1,7 @@
 """Turns LlamaIndex's spans and events into runs of the Recorder.
 
 Most spans of a LlamaIndex query are internal. They produce no span of ours, but their ids are kept, so that their
-children find the right parent.
-"""
+children find the right parent."""
 
 from collections.abc import Callable
 from contextvars import ContextVar

@@ -1,8 +1,7 @@
 """What the steps of a workflow say of its request: the agent whose turn it is, a question to a person and the person's
 answer, and documents.
 
-A step has a LlamaIndex span and no span of ours. It is recognised by its event, which is one of its arguments.
-"""
+A step has a LlamaIndex span and no span of ours. It is recognised by its event, which is one of its arguments."""
 
 from dataclasses import dataclass
 from inspect import BoundArguments

@@ -22,8 +22,7 @@ def notes(names: Sequence[str], rows: Sequence[Row], unused: Mapping[str, Any]) 
     """Sentences on the columns that are not used, and on the evaluators that do not run for lack of an input.
 
     `names` are the evaluators that the user named, empty for those that suit the data; `rows` the first rows; `unused`
-    the columns that no field is read from, with a value of each.
-    """
+    the columns that no field is read from, with a value of each."""
     sentences = [f"these columns are not used: {', '.join(unused)}"] if unused else []
     if not rows and not unused:
         return []  # no line can be read, and each says why

@@ -89,8 +89,7 @@ def evaluate(
     `progress` is called with the number of rows of each finished batch.
 
     Raises SettingError for an unknown evaluator or a judge that is not usable, and DataError for a file without rows,
-    before any row is evaluated.
-    """
+    before any row is evaluated."""
     start = time.monotonic()
     settings = plan.settings or load()
     names = plan.names

@@ -67,8 +67,7 @@ def span_attributes(capture: ContentPolicy, run: Run, cancelled: bool) -> Attrib
 
 
 def _follow_release(standard: Attributes) -> None:
-    """Rename what semantic-conventions-genai v0.1.0 has renamed, where the environment asks for the new names or, with
-    `gen_ai/dup`, for both."""
+    """Rename what the conventions v0.1.0 renamed, where the environment asks for new names or (`gen_ai/dup`) both."""
     wishes = {word.strip() for word in os.environ.get(_OPT_IN, "").split(",")}
     if wishes.isdisjoint({"gen_ai", "gen_ai_latest_experimental", "gen_ai/dup"}):
         return

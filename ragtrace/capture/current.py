@@ -104,8 +104,7 @@ def outside() -> tuple[Span, Context | None]:
 
 
 def is_suppressed() -> bool:
-    """True where ragtrace is switched off, or OpenTelemetry's instrumentation is suppressed, e.g. by OpenInference's
-    `suppress_tracing`."""
+    """True where ragtrace is switched off, or instrumentation is suppressed, e.g. by OpenInference's function."""
     return not is_on() or bool(current_context().get(otel_context._SUPPRESS_INSTRUMENTATION_KEY))
 
 

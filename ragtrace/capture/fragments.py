@@ -38,8 +38,7 @@ def is_request(root: Run) -> bool:
 
 
 def note(root: Run) -> None:
-    """Notes a root that has just started: a fragment for the models that are called after it, and for a model the
-    fragments before it."""
+    """Notes a root that has just started: a fragment for later models, and for a model the fragments before it."""
     if root.operation in MODEL_CALLS:
         root.request.fragments = _latest.get()
     elif root.operation in _HOLD_DOCUMENTS:

@@ -91,8 +91,7 @@ class ManualRequest:
 
     @property
     def trace_id(self) -> str:
-        """The request's trace id, for `ragtrace.feedback` and `ragtrace.score`: 32 hexadecimal digits. Empty where
-        nothing is recorded."""
+        """The trace id for `ragtrace.feedback` and `ragtrace.score`: 32 hexadecimal digits. Empty without a record."""
         identity = self._run.span.get_span_context().trace_id if self._run is not None else 0
         return f"{identity:032x}" if identity else ""
 

@@ -90,8 +90,7 @@ _MAX_PARTS = 40
 
 
 def token_counts(reply: Any) -> Counts:
-    """Returns a reply's numbers of tokens; {} where it says nothing of them. Input tokens hold the cached ones, output
-    tokens the reasoning."""
+    """Returns a reply's numbers of tokens, cached ones and reasoning included; {} where it says nothing of them."""
     counts: Counts = {}
     for _, fields in _parts(reply, _TOKEN_RANKS, _FIELD_NAMES):
         counts = {**_own_counts(fields), **counts}

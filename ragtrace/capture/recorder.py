@@ -169,8 +169,7 @@ class Recorder:
         return self._tracer.start_span(title, context, kind, {semconv.OPERATION: operation}, start_time=started)
 
     def follow(self, key: Hashable, parent: Hashable | None) -> bool:
-        """Note a run that gets no span of its own: its children hang below the nearest span above. False if its
-        parent is unknown here."""
+        """Note a run without a span: its children hang below the nearest span above. False if its parent is unknown."""
         above = self._runs.get(parent)
         if above is None:
             return False

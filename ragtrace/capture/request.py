@@ -117,8 +117,7 @@ class Request:
     sources: Sequence[Document] | None = None
     """The documents that the model received, where the framework reports them itself."""
     passed: list[tuple[int, Sequence[Document]]] = field(default_factory=list)
-    """Documents that a step or a tool returned, and how many model calls had started before; one more for those of the
-    state at the end."""
+    """Documents that a step or tool returned, and how many model calls came before; one more for the state at the end."""
     fragments: Sequence[Run] = ()
     """Of a model that is called directly: the fragments before it (see `fragments`)."""
     tool_calls: list[Run] = field(default_factory=list)
@@ -142,8 +141,7 @@ class Request:
     """The prompt version in the metadata of a model call."""
     reference: str | None = None
     tables: list[dict[Hashable, Any]] = field(default_factory=list)
-    """The runs of each recorder that knows runs of this request: one for each framework, and one for what is recorded
-    by hand."""
+    """The runs of each recorder that knows runs of this request: of each framework, and of what is recorded by hand."""
     outside: Span = INVALID_SPAN
     """The span that was current when the request started."""
     ended: bool = False

@@ -3,8 +3,7 @@
 Two ways to be known: a session's cookie, or an API token (`Authorization: Bearer …`, under /api alone). At a console
 that listens on loopback and has no users, the one-time key in the address that `ragtrace serve` prints begins a session
 of `local`, an admin. Who only connects is a stranger there too: a reverse proxy connects from loopback as well. What
-changes something and comes with a cookie needs the session's CSRF token.
-"""
+changes something and comes with a cookie needs the session's CSRF token."""
 
 from __future__ import annotations
 

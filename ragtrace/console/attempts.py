@@ -25,8 +25,7 @@ _SEARCH = "(search)"  # no client has this address
 def begin(store: Store, name: str, address: str, now: float | None = None) -> int:
     """Count an attempt before it is judged, so that attempts at the same time count too. Seconds to wait; 0 to go on.
 
-    Names are kept as hashes: people type passwords into the field for the name.
-    """
+    Names are kept as hashes: people type passwords into the field for the name."""
     whence, of_name = _TABLE.c.address == address[:60], _TABLE.c.name == _name(name)
     limits = {and_(of_name, whence): PER_NAME_AND_ADDRESS, whence: PER_ADDRESS, of_name: PER_NAME}
     return _count(store, name, address, limits, time.time() if now is None else now)

@@ -1,8 +1,7 @@
 """What Prometheus may know of the store: what waits for people, and how far the evaluators agree with them.
 
 The traced applications count what happens; these are gauges over what is stored, the same for every process that serves
-the store.
-"""
+the store."""
 
 import threading
 import time

@@ -2,8 +2,7 @@
 
 What must be remembered between leaving for the provider and coming back (state, nonce, PKCE's verifier) travels in a
 cookie of its own, encrypted, so that it can neither be read nor forged: no row is written for strangers, and any worker
-can take the way back. A role comes from a claim at every sign-in: the provider's administrators give and take it.
-"""
+can take the way back. A role comes from a claim at every sign-in: the provider's administrators give and take it."""
 
 from __future__ import annotations
 

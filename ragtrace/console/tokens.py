@@ -38,8 +38,7 @@ class Token:
 def add(store: Store, name: str, user: str, scopes: Sequence[str], days: float | None = None) -> tuple[Token, str]:
     """A new token of that user, and its secret, which cannot be had again. `days` None for one without an end.
 
-    Raises SettingError for a name, scope or time that will not do, DataError for a user that is not there.
-    """
+    Raises SettingError for a name, scope or time that will not do, DataError for a user that is not there."""
     granted = [scope for scope in SCOPES if scope in scopes]
     if unknown := sorted(set(scopes) - set(SCOPES)):
         raise SettingError(f"there is no scope {unknown[0]!r}; give some of {', '.join(SCOPES)}")

@@ -1,8 +1,7 @@
 """The one door to the content of chat logs: every page and route reads traces, reviews and exports through it.
 
 What comes through is masked, unless the user's role may read personal data (setting `unmasked_roles`). A search also
-tells whether a text is there, so the search of a role that sees masked texts looks at the masked texts.
-"""
+tells whether a text is there, so the search of a role that sees masked texts looks at the masked texts."""
 
 import time
 from collections.abc import Sequence
@@ -57,8 +56,7 @@ def find_traces(
     """A page of a list. A role that sees masked texts finds the words that it sees: a word under a mask finds nothing.
 
     Raises Problem (403) where such a role searches by user, session or tenant, Problem (429) where it searches too
-    often, SettingError for a search that the store cannot do.
-    """
+    often, SettingError for a search that the store cannot do."""
     store = store_of(request)
     if may_read_personal_data(request, user):
         return search.find(store, filter, after=after, limit=limit, order=order)

@@ -19,8 +19,7 @@ def cause(trace: Trace, scores: Sequence[Score]) -> str | None:
     `answered_without_context` · `nothing_retrieved` (by a retrieval) ·
     for ungrounded answers `contradicts_context`, `irrelevant_context` (no chunk fits the question), `unsupported` ·
     `irrelevant_context` when the chunks' relevance alone tells (not of a grounded answer) · `none` when everything that
-    was checked passed. None where nothing was checked, or where what failed tells no cause.
-    """
+    was checked passed. None where nothing was checked, or where what failed tells no cause."""
     usable = {s.name: s for s in scores if s.error is None and s.label != "not_applicable"}
     if not usable:
         return None

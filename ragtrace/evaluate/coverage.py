@@ -30,8 +30,7 @@ def _weight(word: str) -> float:
 def coverage(question: str, text: str) -> float | None:
     """Share of the question's words that the text holds, rare ones weighing more, in [0, 1].
 
-    Words of more than five letters count as held where one begins alike. None for a question without words.
-    """
+    Words of more than five letters count as held where one begins alike. None for a question without words."""
     words = {w.lower() for w in _WORD.findall(question)}
     if not words:
         return None

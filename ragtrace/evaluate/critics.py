@@ -2,8 +2,7 @@
 
 Where there is a retrieved context the judge is asked of it, too, in the same request, so that every row can report its
 five counts: pass, fail, retrieval failure (the context itself fails the check), generation failure (the answer fails
-though the context does not cause it) and parse failure (the judge's answer cannot be read: the score's error).
-"""
+though the context does not cause it) and parse failure (the judge's answer cannot be read: the score's error)."""
 
 import string
 from collections.abc import Mapping
@@ -146,8 +145,7 @@ def byop(prompt: str, name: str = "judge") -> Evaluator:
     """An evaluator of a prompt of one's own. The prompt may use {question}, {expected_answer}, {context} and
     {actual_answer}, and guides the judge to answer true (pass) or false.
 
-    Raises ValueError for a prompt that uses other fields, or none.
-    """
+    Raises ValueError for a prompt that uses other fields, or none."""
     places = [field for _, field, _, _ in string.Formatter().parse(prompt) if field is not None]
     if not places or set(places) - set(_FIELDS):
         raise ValueError(f"the prompt uses {places or 'no fields'}; it may use {', '.join(_FIELDS)}")

@@ -1,7 +1,6 @@
 """G-Eval: any criteria, evaluation steps that the judge writes once, and a score weighted by its probabilities.
 
-Liu et al. 2023, G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment.
-"""
+Liu et al. 2023, G-Eval: NLG Evaluation using GPT-4 with Better Human Alignment."""
 
 import math
 import re
@@ -50,8 +49,7 @@ def g_eval(trace: Trace, ask: Asker) -> Score:
 
     The judge writes evaluation steps for the criteria once, fills in a form with a number from 1 to 5, and the score
     is the mean of the numbers weighted by their probabilities: by its log-probabilities, and by ten samples where it
-    gives none.
-    """
+    gives none."""
     inputs = tuple(need for need in _TAGS if getattr(trace, need))
     return _rate(trace, ask, name="g_eval", criteria=ask.settings.g_eval_criteria, steps=(), needs=inputs)
 

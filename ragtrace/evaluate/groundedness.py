@@ -1,8 +1,7 @@
 """Checks by the embedded reader: what of an answer its context supports, and what contradicts it.
 
 A refusal is neither grounded nor hallucinated: it has the label `refusal` and no value. An answer that claims nothing
-(code, a courtesy, a question) and one in a language that the model does not know are `not_applicable`.
-"""
+(code, a courtesy, a question) and one in a language that the model does not know are `not_applicable`."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ _recent: Recent[Checked | str] = Recent(256)
 def check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     """The claims of an answer compared with chunks, or the reason why none can be.
 
-    Several evaluators need it for one trace: the last 256 results are remembered.
-    """
+    Several evaluators need it for one trace: the last 256 results are remembered."""
     return _recent.get((query, answer, *chunks), lambda: _check(query, answer, chunks))
 
 
@@ -187,8 +185,7 @@ def faithfulness(trace: Trace) -> Score:
     pass it.
 
     The evidence has every claim with its verdict and the passage to read beside it; the explanation quotes the
-    least supported one and its wrong words.
-    """
+    least supported one and its wrong words."""
     return _score(faithfulness, trace, Checked.share)
 
 

@@ -52,8 +52,7 @@ def judged(*, name: str | None = None, version: str = "1", **options: Any) -> Ca
     """Make an evaluator of a function that asks the judge about one trace. A micro-batch is asked about concurrently.
     `options` are further ones of `evaluator`.
 
-    Whatever the judge cannot answer is a score with `error`; every score says what it cost.
-    """
+    Whatever the judge cannot answer is a score with `error`; every score says what it cost."""
 
     def make(ask: Ask) -> Evaluator:
         called = name or ask.__name__
@@ -111,8 +110,7 @@ def portion_of(verdicts: Sequence[tuple[str, bool]], bad: str = "", *, count_bad
     of the others. None for no statements.
 
     The explanation quotes the bad ones after the word `bad`. A statement that the judge calls both good and bad counts
-    once, as bad, and the explanation says that the judge contradicts itself.
-    """
+    once, as bad, and the explanation says that the judge contradicts itself."""
     doubtful = contradictions(verdicts)
     single = {key(text): (text, False) for text, _ in verdicts if key(text) in doubtful}
     rest = [(text, good) for text, good in verdicts if key(text) not in doubtful]

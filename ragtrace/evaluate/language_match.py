@@ -36,8 +36,7 @@ def language_mismatch(trace: Trace) -> Score | None:
 
     An answer in the language that the question asks for passes: "Answer in German: …". The retrieval fails where the
     chunks are in another language than the question. Does not apply where question or answer is too short, is code, or
-    its language is not certain, and where the question only names the other language of the answer.
-    """
+    its language is not certain, and where the question only names the other language of the answer."""
     from ragtrace.evaluate.models.language_id import likely
 
     question, answer = likely(trace.query), likely(trace.answer)

@@ -1,7 +1,6 @@
 """Groundedness without a neural network: what of an answer's words, numbers, names and phrases its context lacks.
 
-Where the models cannot be installed, and as the floor that a model must beat (docs/quality.md).
-"""
+Where the models cannot be installed, and as the floor that a model must beat (docs/quality.md)."""
 
 from __future__ import annotations
 
@@ -135,8 +134,7 @@ def groundedness_lexical(trace: Trace) -> Score:
     """Probability that the context supports all of the answer, from words alone: new content words, pairs and triples
     of words, numbers and names. Needs no model and no package.
 
-    It cannot see a wrong statement in the context's own words; `groundedness` can. English.
-    """
+    It cannot see a wrong statement in the context's own words; `groundedness` can. English."""
     name = groundedness_lexical.name
     reading = read(trace.answer)
     if declines(reading):

@@ -1,8 +1,7 @@
 """Checks by the likelihood of texts under a causal language model: perplexity and GPTScore.
 
 GPTScore: Fu et al. 2023, Evaluate as You Desire. A value is the mean negative log-likelihood of the tokens that follow
-an instruction, in nats: the lower, the better.
-"""
+an instruction, in nats: the lower, the better."""
 
 import math
 from collections.abc import Iterable
@@ -44,8 +43,7 @@ def _read(name: str, parts: Iterable[tuple[str, str]], settings: Settings, value
 def perplexity(trace: Trace, *, settings: Settings) -> Score | None:
     """Exponential of the mean cross-entropy of the answer's tokens, in a sliding window; at least 1.
 
-    No verdict: the source's threshold of 0.5 can be met by no text, and one that fits depends on the model.
-    """
+    No verdict: the source's threshold of 0.5 can be met by no text, and one that fits depends on the model."""
     return _read("perplexity", [("", trace.answer)], settings, "perplexity")
 
 

@@ -30,8 +30,7 @@ def pii_leakage(trace: Trace, *, settings: Settings) -> Score:
     named in the explanation and passes: nobody was shown it. Kinds that the setting `leaks_from_context` names may be
     repeated from the chunks. What the user typed in the question is no leak.
 
-    The setting `models.pii` adds what Presidio or GLiNER finds, but for names and addresses.
-    """
+    The setting `models.pii` adds what Presidio or GLiNER finds, but for names and addresses."""
     return _leakage("pii_leakage", trace, partial(_find_data, settings=settings), settings, settings.model("pii"))
 
 

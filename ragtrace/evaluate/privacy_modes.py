@@ -18,8 +18,7 @@ def redact_texts(settings: Settings, function: Callable[[str], str] | None = Non
 
     `metadata_only` switches the settings `capture_content` and `explanations` off. Raises SettingError for an unknown
     mode, a function that cannot be called, and a key that is missing, too short or without use; MissingExtraError for
-    `names` without the extra `models`.
-    """
+    `names` without the extra `models`."""
     mode = settings.redact
     if function is None and mode and mode not in MODES:
         function = redaction_function(mode, "redact")

@@ -91,8 +91,7 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     """0.75 · F1 over statements + 0.25 · cosine of answer and reference.
 
     F1 = TP / (TP + 0.5 (FP + FN)): TP are the answer's claims that the reference supports, FP its others, FN the
-    reference's claims that the answer does not support.
-    """
+    reference's claims that the answer does not support."""
     result = _correct(trace)
     expected = check(trace.query, trace.reference or "", [trace.answer])
     if isinstance(result, str):
@@ -110,8 +109,7 @@ def context_precision(trace: Trace, *, settings: Settings) -> Score:
     """Average precision of the chunks' order: (1 / relevant chunks) Σₖ (relevant up to k / k) · rₖ.
 
     A chunk is relevant if it supports a claim of the reference; without a reference, if one of its sentences is near
-    the question. The first 20 chunks are looked at. 0 where none is relevant.
-    """
+    the question. The first 20 chunks are looked at. 0 where none is relevant."""
     chunks = [d.content for d in trace.documents[:_CHUNKS]]
     if trace.reference:
         relevant = [any(_entails(c, trace.query, trace.reference)) if c.strip() else False for c in chunks]

@@ -49,8 +49,7 @@ def toxicity(trace: Trace, *, settings: Settings) -> Score | None:
     classifier is small: it knows insults, threats and hate in plain English words, and little of irony and implied
     hate. An answer in another language has no value. docs/models/toxicity.md has its figures. The setting
     `models.toxicity` names Detoxify in its place, also for the five labels below; the thresholds are those of the
-    embedded classifier, whose probabilities are lower.
-    """
+    embedded classifier, whose probabilities are lower."""
     return _worst(toxicity, "toxicity", trace, settings.model("toxicity"))
 
 
@@ -88,8 +87,7 @@ def refusal(trace: Trace) -> Score:
     0.5 on, the groundedness evaluators have the label `refusal`. An answer that declines in part and claims something
     beside that is not a refusal: what it claims is judged.
 
-    Its share over traffic is a metric of its own: a refusal is neither grounded nor hallucinated.
-    """
+    Its share over traffic is a metric of its own: a refusal is neither grounded nor hallucinated."""
     from ragtrace.evaluate.refusals import refusal_probability
 
     return Score("refusal", value=refusal_probability(trace.answer))

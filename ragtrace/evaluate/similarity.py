@@ -209,8 +209,7 @@ def context_relevancy_recall(trace: Trace, *, settings: Settings) -> float | Non
 
     The source's S is a cosine and its threshold 0.75. Here it is what `benchmarks/thresholds.py` gives: chunks of
     another subject fail, passages on the subject that do not answer pass. Not applicable to "thanks", nor to a query
-    neither in English nor in the chunks' language.
-    """
+    neither in English nor in the chunks' language."""
     return max(_chunk_relevance(trace, settings), default=None)
 
 
@@ -228,8 +227,7 @@ def groundedness_cosine(traces: Sequence[Trace], *, settings: Settings) -> list[
 
     The explanation names the least grounded sentence; the evidence has every sentence with its closest passage.
     A cosine does not see a contradiction: a wrong number in the right words is close. `groundedness` has a model for
-    it, and is better wherever both can run.
-    """
+    it, and is better wherever both can run."""
     answers = [prose_or_first(trace.answer, _ANSWER_SENTENCES) for trace in traces]
     contexts = [_context_sentences(trace) for trace in traces]
     pairs = [

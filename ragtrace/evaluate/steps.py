@@ -50,8 +50,7 @@ def looping_tool_calls(trace: Trace) -> Score:
     Calls are the same if tool and arguments (also as JSON) are, up to case, white space, the order of fields and
     punctuation at the ends. One that came with another result before, or gets another one later, is a poll or a retry
     that led somewhere: headway, like pages that are asked for one after the other. Calls without results are
-    distinguished by arguments alone. Reads `trace.steps`: mappings with `tool`, `args` and, where known, `result`.
-    """
+    distinguished by arguments alone. Reads `trace.steps`: mappings with `tool`, `args` and, where known, `result`."""
     steps = [_read(step, i) for i, step in enumerate(trace.steps[:_MAX_STEPS])]
     stretch = _longest(_weights(steps))
     explanation = _explanation(steps, stretch) if stretch.weight else None

@@ -55,8 +55,7 @@ def looping_repeated_ngrams(trace: Trace) -> float | None:
     times, in a row.
 
     Code blocks, tables, rules and links are left out. It does not mind where a loop starts or how its rounds differ; of
-    the looping checks it is the one that tells loops from lists and from names that are written twice best.
-    """
+    the looping checks it is the one that tells loops from lists and from names that are written twice best."""
     answer = trace.answer[:_MAX_LOOP_CHARS]
     rows = [*_MARKS.finditer(answer), *_LINES.finditer(_CODE.sub("", answer))]
     marks = min(1.0, sum(row.end() - row.start() for row in rows) / max(1, len(answer)))
@@ -91,8 +90,7 @@ def looping_repeated_substring(trace: Trace) -> float:
     less than 30 characters.
 
     In an answer of one sentence a word that occurs twice is already a tenth of the text: no loop. Frequency counts
-    occurrences that do not overlap, so that the value stays at or below 1. The first 8,000 characters are read.
-    """
+    occurrences that do not overlap, so that the value stays at or below 1. The first 8,000 characters are read."""
     text = trace.answer[:_MAX_CHARS]
     longest = longest_repeated(text)
     return len(longest) * text.count(longest) / len(text) if len(longest) >= _LOOP else 0.0
@@ -103,8 +101,7 @@ def looping_compression_ratio(trace: Trace) -> float:
     """Bytes of the answer compressed by zlib at level 9 / its bytes in UTF-8; at most 1.
 
     Long answers compress better than short ones, whether they loop or not: of those beyond 1,500 characters one in five
-    fails. So it is not in the default suite; `looping_repeated_ngrams` does not depend on the length.
-    """
+    fails. So it is not in the default suite; `looping_repeated_ngrams` does not depend on the length."""
     raw = trace.answer.encode("utf-8", "replace")
     return min(1.0, len(zlib.compress(raw, 9)) / len(raw))
 
@@ -112,8 +109,7 @@ def looping_compression_ratio(trace: Trace) -> float:
 def longest_repeated(text: str) -> str:
     """The longest substring that occurs at least twice without overlap; the first one if there are several.
 
-    If a length repeats, every shorter one does, so the length is found by halving: n log n set operations.
-    """
+    If a length repeats, every shorter one does, so the length is found by halving: n log n set operations."""
     low, high = 0, len(text) // 2
     best = ""
     while low < high:
@@ -188,8 +184,7 @@ def tokens_presence(trace: Trace) -> Score:
     pattern that it matches somewhere, or a list of these of which it meets at least one.
 
     Says also whether the retrieved context would have met them. A pattern that is broken, or takes longer than half a
-    second, is an error. Patterns see the first 100,000 characters.
-    """
+    second, is an error. Patterns see the first 100,000 characters."""
     constraints = _checked(trace.constraints)
     missing = [c for c in constraints if not _met(c, trace.answer)]
     context = "\n".join(d.content for d in trace.documents)

@@ -199,7 +199,7 @@ class Runtime:
                 self._after_close()
 
     def _wait_until_closed(self, timeout: float | None) -> bool:
-        """Wait for another thread of this process that closes; what its `close` returns, False where it takes longer."""
+        """Wait for another thread of this process that closes; what its `close` returns, False if it takes longer."""
         if self._closing_thread != threading.get_ident() and self._closing_thread in sys._current_frames():
             seconds = self.settings.exit_seconds + _LOADING + 3.0 if timeout is None else timeout
             return self._close_ended.wait(seconds) and self._close_result

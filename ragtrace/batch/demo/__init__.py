@@ -105,8 +105,7 @@ def _is_free(port: int) -> bool:
 def answerer(assistants: Sequence[str], index: Any) -> Answer:
     """Builds the assistants by name (`langchain`, `llama_index`), over a `ragtrace.batch.demo.corpus.Index`.
 
-    Raises MissingExtraError if a framework is not installed.
-    """
+    Raises MissingExtraError if a framework is not installed."""
     answers: dict[str, Answer] = {}
     try:
         if "langchain" in assistants:

@@ -98,8 +98,7 @@ def build(embedder: Embedder | None = None) -> Index:
     """The index over the corpus.
 
     The demo contains the vectors of the texts of one Python release. Other texts are embedded now, and their vectors
-    are saved in the user's cache directory.
-    """
+    are saved in the user's cache directory."""
     from ragtrace.evaluate.models.embedding import get_embedder
 
     model = embedder or get_embedder()

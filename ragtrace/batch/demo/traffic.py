@@ -97,8 +97,7 @@ def labels() -> dict[tuple[str, str], Labels]:
 
 def questions_for(assistants: Sequence[str], count: int) -> list[Call]:
     """`count` requests in an order that is always the same. The first assistant gets every question, and the second one
-    a question after each six of them, so that most answers are right, as those of real assistants are.
-    """
+    a question after each six of them, so that most answers are right, as those of real assistants are."""
     answers = recorded()
     chance = random.Random(7)
     queues = []

@@ -58,8 +58,7 @@ def read_logs(source: str) -> list[ReviewedCase]:
     """All reviewed logs of a store (its URL or file) or of a data set, in their order.
 
     Raises DataError for a file that cannot be read, a line that is no log, and a source without logs; SettingError and
-    StoreError as `open_store` does. A store of an older version is not upgraded.
-    """
+    StoreError as `open_store` does. A store of an older version is not upgraded."""
     lines = enumerate(_store_rows(source), 1) if _is_store(source) else _file_rows(source)
     logs = [_log(source, number, fields) for number, fields in lines]
     if not logs:

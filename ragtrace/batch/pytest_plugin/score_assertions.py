@@ -60,8 +60,7 @@ def check_answer(trace: Trace, limits: Mapping[str, float], keep: Callable[[dict
     """Evaluate the trace: the lines that say what is wrong with it; none if every limit is met.
 
     `limits` are values by evaluator, or True for an evaluator's own threshold. `keep` is called with what was measured,
-    as JSON can hold it. Raises SettingError for a limit, an evaluator or a judge that cannot be used.
-    """
+    as JSON can hold it. Raises SettingError for a limit, an evaluator or a judge that cannot be used."""
     checks = _checks(limits, load())
     scores, seconds = _evaluate(trace, checks)
     row = Result(

@@ -34,8 +34,7 @@ def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "")
     """Accuracy, macro precision, recall and F1, and the confusion of labels. Raises ValueError without rows.
 
     Source: H2O Eval Studio, Classification Evaluator; for several classes the figures are scikit-learn's with
-    `average="macro", zero_division=0`.
-    """
+    `average="macro", zero_division=0`."""
     if not expected:
         raise ValueError("there are no labels to compare")
     pairs = Counter(zip(expected, predicted, strict=True))

@@ -68,8 +68,7 @@ def compare(a: EvaluationRun, b: EvaluationRun) -> Comparison:
     """Match the rows of two runs by id and compare every metric that both have, pair by pair.
 
     Rows are matched by id and model if several models share an id. Perturbed rows are left out. Raises DataError if no
-    row is in both runs, or if ids are not unique.
-    """
+    row is in both runs, or if ids are not unique."""
     left, right = _keyed(a, b)
     common = [key for key in left if key in right]
     pairs = [(left[key], right[key]) for key in common if left[key].query == right[key].query]

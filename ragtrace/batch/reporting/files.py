@@ -27,8 +27,7 @@ def write_run(run: EvaluationRun, folder: str | os.PathLike[str], analysis: Anal
 
     Each file is written under another name and renamed when it is complete. The JSON file is the last one and contains
     the digest of the other one: this reveals a folder that was not completely written. Without `analysis` the run is
-    analysed first. Raises MissingExtraError without pyarrow, and DataError or OSError if a file cannot be written.
-    """
+    analysed first. Raises MissingExtraError without pyarrow, and DataError or OSError if a file cannot be written."""
     analysis = analysis or analyse(run)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)

@@ -78,8 +78,7 @@ def gate_results(run: EvaluationRun, gates: Sequence[Gate]) -> list[GateResult]:
     """What each gate says of each model.
 
     A metric without values, and a run without rows, miss every gate: a gate must not open because nothing was
-    measured.
-    """
+    measured."""
     results = []
     for gate in gates:
         metric, models = run.metrics.get(gate.name), run.models()

@@ -1,7 +1,6 @@
 """Insights of a run: the best and worst models, retrieval, questions and sentences.
 
-Source: H2O Eval Studio, "Insights diagnosed by the evaluator".
-"""
+Source: H2O Eval Studio, "Insights diagnosed by the evaluator"."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
 A row that fails the evaluator's threshold is a failure, a row at which the evaluator failed an error; a row to which it
 does not apply, and a refusal, are skipped. The gates (`--fail-under`) are a suite of their own. The file is valid by
-the schema of Apache Ant's JUnit task (https://github.com/windyroad/JUnit-Schema).
-"""
+the schema of Apache Ant's JUnit task (https://github.com/windyroad/JUnit-Schema)."""
 
 import platform
 import re
@@ -28,8 +27,7 @@ def write_junit(
 ) -> None:
     """Write a run to `path`. `seconds` is what each evaluator took. Rows that are perturbed are left out.
 
-    The file appears complete or not at all. Raises DataError if it cannot be written.
-    """
+    The file appears complete or not at all. Raises DataError if it cannot be written."""
     root = ElementTree.Element("testsuites")
     for metric in run.metrics.values():
         cases = [_row_case(metric, row) for row in run.originals() if metric.name in row.scores]

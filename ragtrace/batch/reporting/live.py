@@ -127,8 +127,7 @@ def live_report(path: str | os.PathLike[str], since: float, until: float, app: s
     """The report of the journal at `path` from `since` to `until` (Unix times).
 
     Raises DataError if the journal does not exist, is empty, or has nothing of this period or application; SettingError
-    if the period ends before it begins.
-    """
+    if the period ends before it begins."""
     if not since < until:
         raise SettingError(f"--since ({moment(since)}) must be before --until ({moment(until)})")
     reading = Reading()

@@ -45,8 +45,7 @@ def paraphrase(query: str, rng: random.Random) -> str | None:
 
     One of the rules that apply is drawn: contractions are expanded or contracted ("What's" - "What is"); the question
     becomes an indirect one ("What is the limit?" - "Can you tell me what the limit is?"); a polite phrase is put in
-    front. Negations, names, numbers and quotations do not change.
-    """
+    front. Negations, names, numbers and quotations do not change."""
     text = query.strip()
     if not text or not (_ORDER.match(text) or (_ENGLISH.match(text) and _SIGNS.search(text))):
         return None

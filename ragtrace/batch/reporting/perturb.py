@@ -2,8 +2,7 @@
 
 Each perturbation keeps the meaning by construction; its docstring says what it keeps and what it does not. If a row has
 no place for a change (a single chunk has no other order), the perturbation is left out: otherwise an unchanged row
-would count as a verdict that did not flip.
-"""
+would count as a verdict that did not flip."""
 
 import random
 import re
@@ -35,8 +34,7 @@ def typos(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tr
     of the letters and at most once in a word.
 
     Keeps numbers, URLs, addresses, words with digits, hyphens or capitals, words of fewer than four letters and words
-    of negation as they are. A typing error may make another word ("form" for "from").
-    """
+    of negation as they are. A typing error may make another word ("form" for "from")."""
     candidates = [m for m in _WORD.finditer(row.query) if m[1].islower() and len(m[1]) >= _SHORTEST]
     words = [m for m in candidates if m[1] not in _PROTECTED]
     if not words:
@@ -65,8 +63,7 @@ def case(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Tra
 
     Keeps words with digits, URLs and addresses, words with capitals after their first letter ("mW", "US") and single
     letters ("plan B") as they are. Loses what only a first capital expresses ("Turkey") and, in upper case, which words
-    are acronyms.
-    """
+    are acronyms."""
     ways: list[Callable[[str], str]] = [str.lower, str.upper]
     rng.shuffle(ways)
     for way in ways:
@@ -92,8 +89,7 @@ def reworded(row: Trace, rng: random.Random, others: Sequence[Document] = ()) ->
 def chunk_order(row: Trace, rng: random.Random, others: Sequence[Document] = ()) -> Trace | None:
     """The same chunks in another order: two are exchanged, more are reversed or shuffled.
 
-    Keeps the chunks and changes their ranks, so that metrics which use ranks (context_precision) should change.
-    """
+    Keeps the chunks and changes their ranks, so that metrics which use ranks (context_precision) should change."""
     documents = list(row.documents)
     contents = [d.content for d in documents]
     if len(set(contents)) < 2:
@@ -111,8 +107,7 @@ def distractor(row: Trace, rng: random.Random, others: Sequence[Document] = ()) 
 
     Keeps the chunks of the row and their order. Shares of relevant chunks should fall (context_relevancy); the support
     of the answer's claims should not change. The chunk may be about the question: rows of one data set may share their
-    subject.
-    """
+    subject."""
     contents = {d.content for d in row.documents}
     # A few attempts find a chunk without reading all rows; if all fail, the rows share their chunks.
     for _ in range(50 if others else 0):
@@ -137,8 +132,7 @@ def perturbed(rows: Iterable[Trace], kinds: Sequence[str] = KINDS, seed: int = 0
     A perturbed row keeps its `trace_id`, which matches it with its original, and its answer: the test is whether the
     verdict on this answer changes. A kind that cannot change a row is left out. The change of a row depends on the seed
     and the row, not on the rows before it (a distractor depends on the set of rows). Reads all rows first. Raises
-    SettingError for an unknown kind.
-    """
+    SettingError for an unknown kind."""
     if unknown := [kind for kind in kinds if kind not in _KINDS]:
         raise SettingError(f"unknown perturbation {unknown[0]!r}; choose from {', '.join(KINDS)}")
     originals = list(rows)

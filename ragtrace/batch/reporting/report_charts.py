@@ -12,8 +12,7 @@ _FRAME = svg.Frame(320, 130, 8, 8, 16, 22)
 def histogram(metric: Metric, values: Sequence[float]) -> str:
     """The distribution of a metric's values in 20 bins, with a line at the threshold. Empty without values.
 
-    The axis is the metric's range; where the range is infinite, it ends at the least or greatest value.
-    """
+    The axis is the metric's range; where the range is infinite, it ends at the least or greatest value."""
     if not values:
         return ""
     scale = svg.Axis(*metric.ends(values))

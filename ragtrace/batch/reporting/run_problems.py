@@ -1,7 +1,6 @@
 """Problems of a run: means that miss their threshold, evaluators without scores, errors, flips.
 
-Source: H2O Eval Studio, "Problems reported by the evaluator".
-"""
+Source: H2O Eval Studio, "Problems reported by the evaluator"."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

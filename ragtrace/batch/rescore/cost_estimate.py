@@ -58,8 +58,7 @@ def estimate_cost(
 
     Local evaluators evaluate the sample, after a first log for which they load their models. For those that ask the
     judge, the sample's prompts are made and answered here: their tokens are their bytes divided by 4, and a reply is
-    taken to have 150 tokens. Nothing is sent. Raises SettingError for a judge that is not usable.
-    """
+    taken to have 150 tokens. Nothing is sent. Raises SettingError for a judge that is not usable."""
     if not rows:
         return CostEstimate(0.0, 0, 0.0, 0)
     local = sum(

@@ -37,8 +37,7 @@ def read_file_logs(path: Path, selection: LogSelection, head_sample: float = 1.0
     """Reads a file of spans, plain or gzipped: JSON lines, a JSON array, or one JSON object. All spans are in memory.
     `head_sample` is the share that a head sampler kept which does not state it in the tracestate.
 
-    Raises DataError for a file that cannot be read, and for one without spans or requests.
-    """
+    Raises DataError for a file that cannot be read, and for one without spans or requests."""
     spans: list[SpanRecord] = []
     errors: list[DataError] = []
     unknown = 0

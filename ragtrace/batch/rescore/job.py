@@ -138,8 +138,7 @@ def run_suite(
     """Calls `write` with the scores of each batch that `evaluate` gives, in `parallel` or in this process. The judge's
     replies are kept beside the file `target` until the end.
 
-    Raises SettingError for a judge that is not usable.
-    """
+    Raises SettingError for a judge that is not usable."""
     outcome = RescoreOutcome(RunFigures(check.name for check in suite.checks))
     started = time.monotonic()
     settings = suite.settings

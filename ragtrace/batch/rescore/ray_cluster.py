@@ -67,8 +67,7 @@ def connect(address: str, workers: int = 0) -> RayCluster:
     """Connects to the cluster at `HOST:PORT`, `ray://HOST:PORT` or `auto` (RAY_ADDRESS, or the one of this machine), or
     starts Ray on this machine (`local`). `workers` is 0 for one for each CPU.
 
-    Raises SettingError where the address is invalid or does not answer, and MissingExtraError without Ray.
-    """
+    Raises SettingError where the address is invalid or does not answer, and MissingExtraError without Ray."""
     try:
         import ray
         import ray.data

@@ -32,8 +32,7 @@ def open_results(target: Path | None, source: Path, suite: RescoreSuite, rows: S
     """Writes one line for each request, or as Parquet one for each score; to standard output where `target` is None.
 
     With a file as target the lines that are done are in `TARGET.part`, where the same call after a kill goes on, and
-    the target appears when all are there. Raises DataError for a target that cannot be written.
-    """
+    the target appears when all are there. Raises DataError for a target that cannot be written."""
     lines_of = score_lines if target is not None and is_parquet(target) else _request_line
     checkpoint = None
     with ExitStack() as stack:

@@ -116,8 +116,7 @@ def export_scores(store: Store, checks: Sequence[Evaluator], selection: LogSelec
     """Writes all stored scores of these evaluators in their versions, as Parquet or as JSON lines by the file's name
     (`-` is standard output), the newest log first; returns how many. Memory does not grow with them.
 
-    Raises DataError for a file that cannot be written, StoreError as the store does, MissingExtraError.
-    """
+    Raises DataError for a file that cannot be written, StoreError as the store does, MissingExtraError."""
     count = 0
     with line_writer(None if str(target) == "-" else target) as write:
         for line in _stored_lines(store, checks, selection):

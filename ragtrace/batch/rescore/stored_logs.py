@@ -54,8 +54,7 @@ class StoredLogs:
     """The logs of a selection, and the scores that they lack.
 
     A log has a score if the store has one of the same evaluator in the same version; the error of a live evaluation is
-    one, too. The newest log comes first, so that a run that is stopped has done the most recent ones.
-    """
+    one, too. The newest log comes first, so that a run that is stopped has done the most recent ones."""
 
     def __init__(self, store: Store, checks: Sequence[Evaluator], selection: LogSelection) -> None:
         """`checks` have the versions that their scores will have."""

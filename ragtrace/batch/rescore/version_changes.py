@@ -75,8 +75,7 @@ def version_changes(
     `reporting.comparison` compares two runs; the difference of the failures in a sentence, as the console's page
     `compare` says it; and the logs whose verdict changed, or else those whose value changed most.
 
-    Of the logs that both versions scored the newest 20,000 count. Raises DataError where no log has both.
-    """
+    Of the logs that both versions scored the newest 20,000 count. Raises DataError where no log has both."""
     a, b = versions
     with store.reading() as connection:
         pairs = _pairs(connection, evaluator, versions, selection)

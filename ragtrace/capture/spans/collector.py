@@ -66,8 +66,7 @@ class CollectorStats:
     """Traces with spans of generative applications that have not ended."""
     kept_bytes: int
     lost: Mapping[str, int]
-    """Traces that were given up, by reason: `traces`, `bytes`, `open_spans` (a limit was reached), `expired`; and
-    `failed` calls."""
+    """Traces that were given up: `traces`, `bytes`, `open_spans` (limits that were met), `expired`; `failed` calls."""
 
 
 class _Candidate(NamedTuple):
@@ -173,8 +172,7 @@ class SpanCollector:
             self._close(node.local)
 
     def end(self, span: Any) -> bool:
-        """Note a span that ends; True where it may be a request, and `deliver` will be called with its key. Never
-        raises, never blocks."""
+        """Note a span that ends; True where it may be a request: `deliver` gets its key. Never raises, never blocks."""
         try:
             span_id = span.context.span_id
             node = self._nodes.pop(span_id, None)

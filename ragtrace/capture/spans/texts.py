@@ -13,11 +13,9 @@ USERS = ("user", "human", "HumanMessage")
 ASSISTANTS = ("assistant", "ai", "AIMessage", "AIMessageChunk")
 _DEPTH = 12
 TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
-OTHER_PARTS = frozenset({
-    "audio", "blob", "file", "function_call", "image", "image_url", "input_audio", "input_file", "input_image",
-    "reasoning", "redacted_thinking", "server_tool_call", "server_tool_call_response", "thinking", "tool_call",
-    "tool_call_response", "tool_result", "tool_use", "uri", "video",
-})  # fmt: skip
+_OTHERS = "audio blob file function_call image image_url input_audio input_file input_image reasoning redacted_thinking"
+_TOOLS = "server_tool_call server_tool_call_response thinking tool_call tool_call_response tool_result tool_use uri"
+OTHER_PARTS = frozenset(f"{_OTHERS} {_TOOLS}".split())
 
 
 def plain(value: Any) -> Any:

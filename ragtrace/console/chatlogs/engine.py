@@ -41,8 +41,7 @@ _SINK_CACHE = 8_000
 def parse_url(address: str) -> URL:
     """Parses the address of a store: `sqlite:///file`, `postgresql://user@host/name`, or the path of a file.
 
-    Raises SettingError for anything else, and MissingExtraError if PostgreSQL's driver is not installed.
-    """
+    Raises SettingError for anything else, and MissingExtraError if PostgreSQL's driver is not installed."""
     if "://" not in address:
         if not address.strip():
             raise SettingError(

@@ -1,8 +1,7 @@
 """The full-text index over query, answer and chunks: FTS5 in SQLite, a tsvector under GIN in PostgreSQL.
 
 Neither stores the texts a second time, and entries can be deleted. A store with a key has no such index: the words
-would reveal the encrypted content.
-"""
+would reveal the encrypted content."""
 
 import json
 import re

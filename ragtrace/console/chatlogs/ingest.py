@@ -51,8 +51,7 @@ def ingest(path: Path, store: Store, *, data: Path | None = None, app: str = "")
 
     A line without a `trace_id` (32 hexadecimal digits) gets one that is derived from application, model and id, so
     storing a file twice adds nothing. `app` is the application of lines without one. Unusable lines are reported on
-    standard error; the others are stored. Raises DataError if a file cannot be read, StoreError as the store does.
-    """
+    standard error; the others are stored. Raises DataError if a file cannot be read, StoreError as the store does."""
     lines = _Lines(path, data, app)
     checks: dict[str, Evaluator] = {}
     done = new = 0

@@ -32,8 +32,7 @@ def rekey(url: str, key: str, *, rewrite: bool = True) -> int:
     A store without a key becomes an encrypted one: its search index is deleted, and with `rewrite` the file is
     rewritten, so that nothing in it stays readable. Processes that write meanwhile should have both keys, the new one
     first. After an interruption, call it again. Raises SettingError if a key of the store is missing,
-    or the file of the store.
-    """
+    or the file of the store."""
     keys = Keys(key)
     address = engines.parse_url(url)
     engines.require_file(address)

@@ -97,8 +97,7 @@ _Sums = Mapping[_Key, Sums]
 def overview(store: Store, since: float, until: float, app: str = "", buckets: int = 48) -> Overview:
     """Computes the overview of the requests from `since` to `until` (Unix times) in at most `buckets` points of time.
 
-    `app` selects one application; empty for all. Raises SettingError unless `since` is before `until`.
-    """
+    `app` selects one application; empty for all. Raises SettingError unless `since` is before `until`."""
     if not since < until:
         raise SettingError(f"the period ends before it begins: since is {since!r}, until is {until!r}")
     step, first, last = _whole_steps(since, until)

@@ -180,8 +180,7 @@ def delete_user(store: Store, user_id: str, *, rewrite: bool = True) -> Removal:
     With `rewrite` the database is rewritten, so that no bytes of it are left in the file or in PostgreSQL's tables:
     this takes minutes for a million traces, needs as much free space as they occupy, and blocks other writers. Copies
     elsewhere (backups, replicas, PostgreSQL's archived log) are not changed. The sums of the overview, which contain no
-    user, stay. Raises StoreError as the store does; after an error, call it again.
-    """
+    user, stay. Raises StoreError as the store does; after an error, call it again."""
     spilled = Spill(spill_path(store.engine.url), store.keys).forget(user_id)
     query = select(traces.c.id).where(traces.c.user_key.in_(user_keys(store.keys, user_id))).limit(_BATCH)
     removal = Removal(spilled=spilled) + _remove_all(store, query)

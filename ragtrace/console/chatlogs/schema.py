@@ -5,8 +5,7 @@ Times are Unix seconds. Content that may quote a user is only in `contents`, `de
 
 A trace's id grows with the request's start, not with the time of storing: "newest first" is the descending order of
 ids, a period is a range of ids, and every index that ends in the trace's id serves both. `traces.stored` is the time of
-storing. The full-text index (`search`) differs between the databases; see `full_text` and the migrations.
-"""
+storing. The full-text index (`search`) differs between the databases; see `full_text` and the migrations."""
 
 import math
 from typing import Any

@@ -25,8 +25,7 @@ _LOCK = 7_236_871_041
 
 def upgrade(connection: Connection, name: str) -> None:
     """Makes the tables of a new store, or upgrades it, completely or not at all, in the caller's transaction, which
-    must be a writing one. Raises SettingError for a store that this version does not know.
-    """
+    must be a writing one. Raises SettingError for a store that this version does not know."""
     lock(connection, _LOCK)
     current = check(connection, name)
     if current == HEAD:

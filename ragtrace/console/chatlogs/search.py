@@ -2,8 +2,7 @@
 
 A page never counts or sorts what it does not show. The condition with the fewest traces leads: its ids come from an
 index in descending order, a chunk at a time, and the other conditions are checked for these ids only. If no condition
-is rare but their combination is, a page ends after `_SECONDS` with the matches so far and a cursor to continue.
-"""
+is rare but their combination is, a page ends after `_SECONDS` with the matches so far and a cursor to continue."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -41,8 +40,7 @@ def find(store: Store, filter: Filter, *, after: str | None = None, limit: int =
     page may have fewer rows than `limit` (at most 1,000) although others follow: rare combinations are searched in
     parts.
 
-    Raises SettingError for `worst` without an evaluator, a text in an encrypted store, and an invalid `after`.
-    """
+    Raises SettingError for `worst` without an evaluator, a text in an encrypted store, and an invalid `after`."""
     if order not in ("newest", "worst"):
         raise SettingError(f"order is {order!r}; give newest or worst")
     if order == "worst" and not filter.evaluator:
@@ -123,8 +121,7 @@ def _newest(search: _Search, after: str | None) -> _Matches:
 def _lead(search: _Search, high: int) -> tuple[filters.Condition | None, list[int] | None]:
     """The condition whose ids are the candidates, and all its ids if it has few.
 
-    If all conditions have many, it is the one whose first ids reach back furthest: it has the fewest in a period.
-    """
+    If all conditions have many, it is the one whose first ids reach back furthest: it has the fewest in a period."""
     reach: list[tuple[int, int]] = []
     for i, condition in enumerate(search.conditions):
         if condition.listing is not None:

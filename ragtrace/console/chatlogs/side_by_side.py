@@ -2,8 +2,7 @@
 `ragtrace.batch.reporting.comparison` compares two runs over a file instead.
 
 Where the same request or the same question is on both sides, the sides are compared pair by pair, which takes the
-difficulty of the questions out of the comparison. All requests of both sides are compared as independent samples.
-"""
+difficulty of the questions out of the comparison. All requests of both sides are compared as independent samples."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -105,8 +104,7 @@ _Verdicts = Mapping[str, Sequence[_Verdict]]
 def compare_sides(store: Store, a: Side, b: Side, evaluator: str = "") -> SideBySide:
     """Compares two sides by the verdicts of one evaluator, or of all evaluators without a name.
 
-    Raises SettingError for a period that ends before it begins, and for a version without an evaluator's name.
-    """
+    Raises SettingError for a period that ends before it begins, and for a version without an evaluator's name."""
     for side in (a, b):
         if not side.since < side.until:
             raise SettingError(f"the period of {side.name} ends before it begins: {side.since!r} to {side.until!r}")

@@ -1,7 +1,6 @@
 """The sink that fills the store: a bounded queue, a worker thread, and a spill file for when the database is away.
 
-In the pipeline's thread it only appends to the queue. Every later failure is counted and logged once, never raised.
-"""
+In the pipeline's thread it only appends to the queue. Every later failure is counted and logged once, never raised."""
 
 import logging
 import sys

@@ -78,15 +78,15 @@ class Spill:
         if not len(self):
             return 0, 0
         done = damaged = 0
-        kept: list[bytes] = []
+        foreign: list[bytes] = []
         with self._locked() as file, self.path.open("rb") as lines:
             while batch := list(islice(lines, _BATCH)):
-                rest = len(kept)
-                evaluations = [each for line in batch if (each := self._read_or_keep(line, kept)) is not None]
-                damaged += len(batch) - len(evaluations) - (len(kept) - rest)
+                rest = len(foreign)
+                evaluations = [each for line in batch if (each := self._read_or_keep(line, foreign)) is not None]
+                damaged += len(batch) - len(evaluations) - (len(foreign) - rest)
                 done += store(evaluations) if evaluations else 0
             os.ftruncate(file, 0)
-            _write(file, b"".join(kept))
+            _write(file, b"".join(foreign))
         return done, damaged
 
     def forget(self, user_id: str) -> int:
@@ -119,11 +119,11 @@ class Spill:
         ciphertext = base64.b64encode(self._keys.seal(trace_id, plain)).decode()
         return json.dumps({"sealed": ciphertext, "key": self._keys.ids[0], "of": trace_id}).encode() + b"\n"
 
-    def _read_or_keep(self, line: bytes, kept: list[bytes]) -> Evaluation | None:
+    def _read_or_keep(self, line: bytes, foreign: list[bytes]) -> Evaluation | None:
         try:
             return self._read(line)
         except StoreError as error:  # the lines behind it do not wait for its key
-            kept.append(line)
+            foreign.append(line)
             if not self._warned:
                 self._warned = True
                 _log.warning("ragtrace: %s; its lines wait there", error)

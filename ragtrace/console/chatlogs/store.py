@@ -119,8 +119,7 @@ class Store:
 
         A stored trace stays as it is, and so does a stored score of the same evaluator and version; new scores are
         added to it. Dropped evaluations are ignored. `checks` provide the thresholds and directions of the evaluators,
-        `now` is the time of storing and scoring. Raises StoreError as `writing` does.
-        """
+        `now` is the time of storing and scoring. Raises StoreError as `writing` does."""
         rows = prepare_rows(self.keys, evaluations, time.time() if now is None else now)
         for _ in range(_TRIES - 1):
             try:
@@ -189,8 +188,7 @@ def open_store(
     not exist is refused instead of created. `is_sink`: see `create_store_engine`.
 
     Raises SettingError for an invalid address, a store of a newer version, and a missing or wrong key; StoreError if
-    the database does not answer; MissingExtraError if a package is missing.
-    """
+    the database does not answer; MissingExtraError if a package is missing."""
     keys = Keys(key) if key is not None else None
     if keys is not None:
         package("cryptography", "store", "A store with a key")

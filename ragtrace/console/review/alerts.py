@@ -42,8 +42,7 @@ def review_items_from_alert(
     `payload` comes to the console's `POST /api/alerts`; see grafana/alertmanager/alertmanager.yml. Of each of the first
     firing alerts, the labels `app` and `evaluator` and the time `startsAt` are used: it brings up to `limit` failures
     of that evaluator (of any one without that label) in that application since one hour before, worst first. All alerts
-    of a day together bring at most the policy's quota. An alert that is sent again brings later failures.
-    """
+    of a day together bring at most the policy's quota. An alert that is sent again brings later failures."""
     now = time.time() if now is None else now
     policy = policy or Policy()
     ids: list[int] = []

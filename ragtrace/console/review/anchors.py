@@ -2,8 +2,7 @@
 
 Logs that people judged are anchors: neither their texts nor what people say of them changes. Each day the evaluators
 score them again. If the scores move, the evaluator or the judge's model changed; if they stay while the scores of new
-requests fall, the application did. `ragtrace.statistics.bets` has the evidence.
-"""
+requests fall, the application did. `ragtrace.statistics.bets` has the evidence."""
 
 import math
 import time

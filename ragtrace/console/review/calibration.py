@@ -5,8 +5,7 @@ times, and takes the curve with the least log loss. The threshold is where the e
 the curve is greatest; if the probabilities p are right, no rule is better than a threshold on p (O. Koyejo et al.,
 Consistent binary classification with generalized performance metrics, 2014). The whole procedure, including the choice
 of the curve, is repeated within each four fifths and tested on the fifth that had no part in it: these are the reported
-measures. "Before" is the old threshold on the same logs. Logs have the weights of `ragtrace.console.review.weights`.
-"""
+measures. "Before" is the old threshold on the same logs. Logs have the weights of `ragtrace.console.review.weights`."""
 
 import json
 import math
@@ -88,8 +87,7 @@ def fit(
 
     `threshold` is the one in force. With `weighted` the measures are for the whole traffic, and verdicts of unknown
     weight are left out; otherwise they are for the reviewed logs. The same verdicts and seed give the same result.
-    Raises DataError if there are too few verdicts; the message says how many there are and how many are needed.
-    """
+    Raises DataError if there are too few verdicts; the message says how many there are and how many are needed."""
     if aim not in AIMS:
         raise DataError(f"the aim is {aim!r}; use one of {', '.join(AIMS)}")
     if not verdicts:

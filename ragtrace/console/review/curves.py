@@ -2,8 +2,7 @@
 `ragtrace.console.review.calibration` chooses one.
 
 All curves are monotone: a better score never gives a higher probability. Arrays hold n float64 numbers; `bad` in [0, 1]
-is the share of people who fail the answer, weights are positive.
-"""
+is the share of people who fail the answer, weights are positive."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,7 @@ A row has the fields that `ragtrace eval` reads (`id`, `query`, `contexts`, `ans
 and those of the reviews: `verdicts` by evaluator, `labels`, `answers` (to questions of one's own) and `evidence` (the
 parts of the answer that are wrong) of each reviewer, `weight` (requests that the row represents
 for, see `ragtrace.console.review.weights`; null if unknown), `consent`, `license`. A corrected answer is the row's
-`reference`.
-"""
+`reference`."""
 
 import gzip
 import json
@@ -86,8 +85,7 @@ def export(store: Store, path: str | os.PathLike[str], options: Options | None =
     Hugging Face's layout, with a card. An existing file or folder is replaced after everything is written.
 
     Raises DataError if the file cannot be written, MissingExtraError for Parquet without pyarrow, StoreError as the
-    store does.
-    """
+    store does."""
     options, path = options or Options(), Path(path)
     counts: Counter[str] = Counter()
     rows = reviewed_rows(store, options, counts)

@@ -31,8 +31,7 @@ def add_feedback(store: Store, message: Feedback, now: float | None = None, poli
 
     The latest thumbs of a trace count. Bad thumbs bring it into the review queue, up to the policy's share for today;
     `ragtrace.console.review.queue.fill` adds the others later. Raises DataError for an invalid trace id, invalid
-    thumbs, and empty feedback; StoreError as the store does.
-    """
+    thumbs, and empty feedback; StoreError as the store does."""
     now, policy = time.time() if now is None else now, policy or Policy()
     message = _checked(message, now)
     row = {name: getattr(message, name) for name in ("trace_id", "source", "thumbs", "score", "category", "created")}
@@ -77,8 +76,7 @@ def _has_room(connection: Connection, policy: Policy, trace: int, now: float) ->
 class FeedbackSink:
     """Takes feedback in the application's thread, without waiting, and stores it in a thread of its own.
 
-    While the database is away, up to ten thousand pieces wait; then the oldest are lost, and counted.
-    """
+    While the database is away, up to ten thousand pieces wait; then the oldest are lost, and counted."""
 
     def __init__(self, url: str, *, key: str | None = None) -> None:
         self._url = url

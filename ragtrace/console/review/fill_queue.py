@@ -2,8 +2,7 @@
 
 A share is known best where the draw follows Neyman (J. Neyman, On the two different aspects of the representative
 method, 1934): logs are drawn in proportion to the requests that they stand for and to the spread of people's verdicts
-among logs with such scores. Where scores are good nearly all verdicts are *pass*, and few of them are needed.
-"""
+among logs with such scores. Where scores are good nearly all verdicts are *pass*, and few of them are needed."""
 
 import heapq
 import json

@@ -79,8 +79,7 @@ def import_labels(
 
     A reviewer whom the console does not know becomes a user who cannot log in. `probability` is the probability in
     (0, 1] with which a stored trace was labelled, if the labelled traces are a random sample (1 for all traces): only
-    then do the labels allow estimates. Raises DataError for an unreadable file and an invalid probability.
-    """
+    then do the labels allow estimates. Raises DataError for an unreadable file and an invalid probability."""
     errors: list[LineError] = []
     return _import(store, _labels(Path(path), errors), errors, probability, now)
 

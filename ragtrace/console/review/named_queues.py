@@ -2,8 +2,7 @@
 
 A log is in one queue: a named one, or that of everybody. It comes into a named queue by the queue's filter (see
 `route`, which `fill_queue.fill` calls), or because somebody sends it there (`send`). The queue does not change why a
-log was picked, nor with what probability, so it does not change the weights of `ragtrace.console.review.weights`.
-"""
+log was picked, nor with what probability, so it does not change the weights of `ragtrace.console.review.weights`."""
 
 import json
 import time

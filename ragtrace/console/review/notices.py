@@ -1,8 +1,7 @@
 """Publishes events of a store to listeners in this process, such as `ragtrace.console.review.webhooks`.
 
 `review.submitted`: trace_id, review, reviewer (the user's id), verdicts, comment, corrected · `feedback.negative`:
-trace_id, source, comment · `calibration.saved`: evaluator, version, threshold, previous, count.
-"""
+trace_id, source, comment · `calibration.saved`: evaluator, version, threshold, previous, count."""
 
 from __future__ import annotations
 

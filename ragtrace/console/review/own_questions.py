@@ -1,8 +1,7 @@
 """Questions of one's own, beside those of the evaluators: a category, a number or a text.
 
 No evaluator answers them, so they have no part in calibration. `ragtrace.console.review.agreement` compares people's
-answers, and the export has them.
-"""
+answers, and the export has them."""
 
 import json
 import math

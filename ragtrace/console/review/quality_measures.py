@@ -8,8 +8,7 @@ binomial share under Jeffreys' prior (L. Brown, T. Cai, A. DasGupta, Interval es
 plain linearised variance is far too small as long as none of the few misses of great weight is in the sample; this
 method allows for what it has not seen.
 
-`measure_quality` computes measures on logs that had no part in a calibration, by resampling them.
-"""
+`measure_quality` computes measures on logs that had no part in a calibration, by resampling them."""
 
 from __future__ import annotations
 

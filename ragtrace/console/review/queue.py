@@ -7,8 +7,7 @@ stratum that is taken with certainty. A trace that is both drawn and picked has 
 
 `ragtrace.console.review.weights` computes weights from this: the Horvitz-Thompson estimator for the union (D. G.
 Horvitz, D. J. Thompson, A generalization of sampling without replacement from a finite universe, 1952; strata of
-certainty: C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 3.7).
-"""
+certainty: C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling, 1992, 3.7)."""
 
 import time
 from collections import Counter, defaultdict
@@ -50,8 +49,7 @@ def next_task(
     names the queue to take from; empty for all queues that are open to this reviewer.
 
     A reviewer never gets a log that somebody else holds, that they have reviewed, that they hold in its other slot, or
-    whose queue is assigned to others.
-    """
+    whose queue is assigned to others."""
     now = time.time() if now is None else now
     with store.writing() as connection:
         # Two windows of one reviewer must not get both slots of a log at the same time.

@@ -1,8 +1,7 @@
 """Picks logs for review by rules. Each rule returns ids of stored traces, the most informative first.
 
 The result of a rule of `policy.CERTAIN` depends on traces, scores and feedback only. It must not depend on whether a
-trace was drawn at random or reviewed: otherwise the weights of `ragtrace.console.review.weights` would be wrong.
-"""
+trace was drawn at random or reviewed: otherwise the weights of `ragtrace.console.review.weights` would be wrong."""
 
 import json
 import math

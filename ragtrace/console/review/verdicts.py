@@ -46,8 +46,7 @@ def submit(
     further one and closes the log's other slot, unless somebody holds it. `user` is None for a source without a person.
 
     The review is durable when this returns. Raises DataError for a trace that is not stored, for an invalid label, and
-    for an evaluator that is neither built in nor has scored a log of the store.
-    """
+    for an evaluator that is neither built in nor has scored a log of the store."""
     _check(review.verdicts)
     _check_names(store, [verdict.evaluator for verdict in review.verdicts])
     check_evidence(review.evidence)

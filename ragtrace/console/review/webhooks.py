@@ -3,8 +3,7 @@
 Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a JSON object `{"type", "timestamp", "data"}` with
 the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`. The signature is `v1,` and the base64 of the
 HMAC-SHA256 of `id.timestamp.body` under the secret. Events name traces by their ids; only targets that allow content
-get content.
-"""
+get content."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def make_target(url: str, secret: str, *, content: bool = False, private: bool =
     """Creates a target for events. `secret` is `whsec_` and base64, or any text of 16 characters or more.
 
     Raises SettingError for an invalid URL, one with a user or password, one that is neither https nor on this machine
-    (unless `private`), and for a secret that is too short. The messages do not repeat the URL or the secret.
-    """
+    (unless `private`), and for a secret that is too short. The messages do not repeat the URL or the secret."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname

@@ -10,8 +10,7 @@ classes: C.-E. Särndal, B. Swensson, J. Wretman, Model Assisted Survey Sampling
 drawn logs are in random order, so the part that is reviewed first is not special.
 
 A weight of 0 means that the log stands for no known number of requests: it was neither drawn nor picked by such a rule,
-for example a log of a new topic, or one that somebody opened because it looked bad.
-"""
+for example a log of a new topic, or one that somebody opened because it looked bad."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping

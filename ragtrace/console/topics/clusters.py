@@ -1,7 +1,6 @@
 """Forms groups of similar questions from their vectors, and names them by their words. Needs numpy.
 
-All vectors are rows of unit length, so a dot product is a cosine.
-"""
+All vectors are rows of unit length, so a dot product is a cosine."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ def find_groups(vectors: Vectors, least: int, most: int) -> list[NDArray[np.intp
 
     A group begins with the vector that has the most neighbours among those left. Then the vectors move to the nearest
     centre in some rounds of spherical k-means (I. Dhillon, D. Modha, Concept decompositions for large sparse text data,
-    2001). The same vectors in the same order give the same groups.
-    """
+    2001). The same vectors in the same order give the same groups."""
     import numpy as np
 
     seeds = _dense_seeds(vectors, least, most) if len(vectors) >= least else []
@@ -157,8 +155,7 @@ def name_groups(
     texts of no group; a name in use is not used again.
 
     A word counts once for each text, together with its other forms, and is in two texts at least where such words
-    exist. The names differ from each other.
-    """
+    exist. The names differ from each other."""
     counts = [_count_stems(texts) for texts in groups]
     total = _count_stems(others)
     for count in counts:

@@ -2,8 +2,7 @@
 
 A question is compared once, when it is new, with the centres of the topics that exist. It gets the nearest one if it
 fits, else none. Where enough questions fit no topic and are like each other, they become a new topic. Topics keep their
-centres and names, so today's figures of a topic can be compared with yesterday's.
-"""
+centres and names, so today's figures of a topic can be compared with yesterday's."""
 
 from __future__ import annotations
 

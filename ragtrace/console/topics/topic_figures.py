@@ -107,8 +107,7 @@ def topic_report(
     selects one application; empty for all. `worst` is the number of failures to name for each topic.
 
     Reads at most the `MOST_ROWS` newest questions of the period, and as many before. Raises SettingError unless `since`
-    is before `until`.
-    """
+    is before `until`."""
     _check_period(since, until)
     with store.reading() as connection:
         sign = 1 if higher_is_better(connection, evaluator) else -1
@@ -143,8 +142,7 @@ def topic_history(  # noqa: PLR0917 what is asked
     """Computes how the share of failures of one topic moved from `since` to `until` (Unix times), in `steps` equal
     steps. `topic` is None for the questions that fit no topic. Reads at most the `MOST_ROWS` newest questions.
 
-    Raises SettingError unless `since` is before `until`.
-    """
+    Raises SettingError unless `since` is before `until`."""
     _check_period(since, until)
     length = (until - since) / steps
     sums = [(Sums(), Sums()) for _ in range(steps)]

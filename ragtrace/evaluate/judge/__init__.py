@@ -1,8 +1,7 @@
 """The LLM that judges, where the user names one: asked through litellm, within a budget, and never taken at its word.
 
 What it answers is read tolerantly, validated, and asked again once; what cannot be read is a parse failure, never a
-score.
-"""
+score."""
 
 from ragtrace.evaluate.judge.budget import paying_for
 from ragtrace.evaluate.judge.client import Answer, Judge, JudgeError, close_judge, get_judge, use_judge

@@ -94,8 +94,7 @@ class Judge:
         """Ask once, and once more where the answer cannot be read. Blocks.
 
         `sample` tells apart independent answers to one question. `top` asks for that many likeliest tokens at each
-        place. An answer given before to the same model, prompt and input is not paid for again. Raises JudgeError.
-        """
+        place. An answer given before to the same model, prompt and input is not paid for again. Raises JudgeError."""
         fields = self._redacted(fields)
         messages, cut = render(prompt, fields)
         more = (sample, temperature, top)
@@ -219,8 +218,7 @@ class Judge:
         """Whether the server may have refused the options rather than the question; if so they are asked for less.
 
         Some servers refuse a form that they do not know with a status of 500. That counts as long as no answer has
-        come in that form; where the server fails without it, too, it was down, and the form is tried again.
-        """
+        come in that form; where the server fails without it, too, it was down, and the form is tried again."""
         ours = self._litellm
         refused = isinstance(error, ours.BadRequestError) and not isinstance(error, ours.ContextWindowExceededError)
         broke = isinstance(error, ours.InternalServerError) and self._turned_away(error) and not self._proven

@@ -106,8 +106,7 @@ class Ledger:
         same `id` takes the place of the first.
 
         Without room for it, waits up to `patience` seconds, as long as other requests are open: most cost less than was
-        set aside for them. Raises BudgetError if a window has no room for it; then nothing is set aside.
-        """
+        set aside for them. Raises BudgetError if a window has no room for it; then nothing is set aside."""
         end = time.monotonic() + patience
         pause = _LOOK
         while True:

@@ -11,8 +11,7 @@ def prompt_sanitizer(settings: Settings) -> Sanitizer:
     because the judge joins nothing.
 
     Raises SettingError for `metadata_only`, under which the judge would have nothing to read, and for a function that
-    cannot be imported; MissingExtraError for `names` without the extra `models`.
-    """
+    cannot be imported; MissingExtraError for `names` without the extra `models`."""
     mode = settings.judge_redact or settings.redact
     if mode in ("", "off"):
         return Sanitizer()

@@ -54,8 +54,7 @@ def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, A
 
     The model's reasoning is not read. After it, the last complete object counts; objects with different contents (a
     draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts of the prompt: an
-    object that occurs in one of them counts only if the model wrote nothing else. Raises UnreadableError.
-    """
+    object that occurs in one of them counts only if the model wrote nothing else. Raises UnreadableError."""
     bare = _without_reasoning(text)
     candidates, is_broken = _candidates(bare)
     problem = "it breaks off inside the JSON" if is_broken else "it holds no JSON"

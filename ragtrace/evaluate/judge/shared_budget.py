@@ -2,8 +2,7 @@
 
 The key is a hash with the sum of each window (`hour:START`, `day:START`) and the open reservations (`open:ID`). It is
 one key on purpose: a budget in several keys would be several budgets. The server's clock decides which window it is and
-which reservation has expired, so that the clocks of the processes may differ.
-"""
+which reservation has expired, so that the clocks of the processes may differ."""
 
 import contextlib
 import hashlib

@@ -33,8 +33,7 @@ def model_file(name: str) -> Path:
     """The checked path of a model's file.
 
     Raises MissingExtraError if the package that brings it is not installed, and ModelError if the file is missing or
-    is not the one whose figures are published: another file under the same name gives other scores.
-    """
+    is not the one whose figures are published: another file under the same name gives other scores."""
     package, filename, expected = FILES[name]
     folder = _DATA
     if package is not None:

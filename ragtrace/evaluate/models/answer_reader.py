@@ -3,8 +3,7 @@
 A claim is judged in one pass with the claims around it, with the question, and with the sentences of all chunks that
 share most with them (`ragtrace/evaluate/models/evidence.py`). So a sentence about another product is beside the right
 one, and the question decides. DeBERTa-v3-xsmall in int8, trained by `training/reader`; docs/models/reader.md has its
-data, licences and limits.
-"""
+data, licences and limits."""
 
 from __future__ import annotations
 

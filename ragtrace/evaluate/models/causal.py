@@ -142,8 +142,7 @@ CausalModel = LlamaModel | TransformersModel
 def load_causal(name: str = "") -> CausalModel:
     """The model of that name, folder or GGUF file; SmolLM2-135M-Instruct, which comes in a package, by default.
 
-    Raises MissingExtraError, SettingError or ModelError where it cannot be had.
-    """
+    Raises MissingExtraError, SettingError or ModelError where it cannot be had."""
     if name.endswith(".gguf"):
         if not Path(name).is_file():
             raise SettingError(f"models.likelihood is {name!r}, which does not exist; give the path of a GGUF file")

@@ -2,8 +2,7 @@
 
 A record is one text: "id: SO-1; status: shipped; shipped at: 2025-03-04." So a value stays with its key, and no
 value is read as one of another record. The parser is our own, because results of tools are often cut off, and because
-each record needs its place in the text; `json` gives neither.
-"""
+each record needs its place in the text; `json` gives neither."""
 
 import json
 import re

@@ -1,7 +1,6 @@
 """Sentence embeddings: an embedded ONNX model by default, any sentence-transformers model by name.
 
-Both give rows of unit length, so that a dot product is a cosine.
-"""
+Both give rows of unit length, so that a dot product is a cosine."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ class OnnxEmbedder:
     """all-MiniLM-L6-v2, weights quantised to int8: 384 dimensions, English first.
 
     Its vectors do not depend on what else is in the batch. Source: sentence-transformers/all-MiniLM-L6-v2,
-    mean pooling over the word pieces.
-    """
+    mean pooling over the word pieces."""
 
     name = "all-MiniLM-L6-v2-int8"
     dimensions = 384

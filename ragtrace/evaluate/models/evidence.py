@@ -2,8 +2,7 @@
 
 A chunk is divided into sentences once, and remembered: its word pieces and its stems do not depend on the answer. For
 an answer the sentences of all chunks compete for one budget of word pieces, so that a right sentence is beside the
-sentence of a chunk that looks like it.
-"""
+sentence of a chunk that looks like it."""
 
 import math
 import re

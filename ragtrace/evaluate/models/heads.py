@@ -1,7 +1,6 @@
 """The classifier of refusals: a logistic regression over a text's hashed character and word n-grams and its length.
 
-Trained by `training/train_refusals.py`; docs/models/refusal.md says what it is good for and what not.
-"""
+Trained by `training/train_refusals.py`; docs/models/refusal.md says what it is good for and what not."""
 
 import re
 import zlib

@@ -27,8 +27,7 @@ def likely(text: str, count: int = 10) -> dict[str, float]:
     """The likeliest languages of a text, by ISO 639 code, with the model's probabilities in [0, 1], likeliest first.
 
     Empty where there is too little to go by: code, links and numbers are left out, and what is left must hold twelve
-    letters, or four where the script writes words in one or two. Only the first 2,000 characters are read.
-    """
+    letters, or four where the script writes words in one or two. Only the first 2,000 characters are read."""
     prose = " ".join(_NOISE.sub(" ", text[: 4 * _MAX_CHARS]).split())[:_MAX_CHARS]
     if len(_LETTERS.findall(prose)) < (4 if _IDEOGRAPHS.search(prose) else _MIN_LETTERS):
         return {}

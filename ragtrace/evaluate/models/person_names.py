@@ -1,8 +1,7 @@
 """Names and addresses in a text: Rampart, a small BERT for personal data, quantised to four bits.
 
 Model by National Design Studio (CC-BY-4.0, redistributed unmodified; see data/licenses). It knows English best. What
-has digits and a checkable form (cards, phones, addresses of the net) is left to `ragtrace.text.privacy.find`.
-"""
+has digits and a checkable form (cards, phones, addresses of the net) is left to `ragtrace.text.privacy.find`."""
 
 from typing import NamedTuple
 
@@ -57,8 +56,7 @@ class NameModel:
     def find(self, text: str) -> list[Named]:
         """The names and addresses of a text's first 20,000 characters, or 8,000 word pieces if it has more.
 
-        In order, and not overlapping.
-        """
+        In order, and not overlapping."""
         text = text[:_MAX_CHARS]
         if not text.isascii():
             text = text.encode("utf-8", "replace").decode("utf-8")

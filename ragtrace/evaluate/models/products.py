@@ -2,8 +2,7 @@
 
 numpy's BLAS divides a larger product among all processors, and its threads then wait actively for the next one: they
 would take a second processor from the application for as long as an evaluation lasts, and the evaluation would cost
-twice the processor time.
-"""
+twice the processor time."""
 
 from __future__ import annotations
 

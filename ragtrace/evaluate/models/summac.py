@@ -1,8 +1,7 @@
 """SummaC-Conv: how a summary's claim is supported by each sentence of its source, read as a histogram.
 
 Laban et al. 2022, SummaC: Re-Visiting NLI-based Models for Inconsistency Detection in Summarization. The pairwise
-support is the embedded groundedness model's; the layer over the histogram is trained by `training/train_summac.py`.
-"""
+support is the embedded groundedness model's; the layer over the histogram is trained by `training/train_summac.py`."""
 
 import math
 from collections.abc import Sequence

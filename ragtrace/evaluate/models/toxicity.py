@@ -1,7 +1,6 @@
 """The embedded classifier of toxic sentences: seven labels, from a sentence's embedding and its hashed n-grams.
 
-Trained by `training/train_heads.py`; docs/models/toxicity.md says what it is good for and what not.
-"""
+Trained by `training/train_heads.py`; docs/models/toxicity.md says what it is good for and what not."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 Presidio, GLiNER.
 
 Each is loaded on first use; a package that is missing is named in the error. A name that is a folder is read from the
-disk alone; any other name is the library's to resolve, from its cache or from the hub.
-"""
+disk alone; any other name is the library's to resolve, from its cache or from the hub."""
 
 import contextlib
 

@@ -52,8 +52,7 @@ def consistency(question: str, documents: Sequence[str], answer: str, name: str)
     """How consistent an answer is with its documents by the model `name`, a value of the setting `models.entailment`.
 
     Cross-encoders and HHEM judge the whole answer, MiniCheck each sentence, token classifiers each token. What is too
-    long for the model is read in windows.
-    """
+    long for the model is read in windows."""
     model = entailment_models.get(name)
     documents, answer = [clean(document) for document in documents], clean(answer)
     if isinstance(model, TokenClassifier):

@@ -1,8 +1,7 @@
 """MiniCheck: language models that say whether a document supports a sentence (Tang, Laban, Durrett 2024).
 
 Prompts, cuts and probabilities are those of github.com/Liyan06/MiniCheck. Its authors use one sentence at a time, and
-the best of the document's pieces for each.
-"""
+the best of the document's pieces for each."""
 
 import re
 from collections.abc import Sequence

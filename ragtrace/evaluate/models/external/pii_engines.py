@@ -101,8 +101,7 @@ def personal(text: str, name: str) -> list[Named]:
     """Personal data by the engine `name`, a value of the setting `models.pii`, in order, not overlapping.
 
     The kinds are those of `find_personal_data` (ragtrace/text/privacy/find.py) and `person`, `address`, and the
-    engine's own in lower case. The first 200,000 characters are read.
-    """
+    engine's own in lower case. The first 200,000 characters are read."""
     if not text.strip():
         return []
     engine = pii_engines.get(name)

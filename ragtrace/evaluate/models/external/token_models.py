@@ -1,7 +1,6 @@
 """LettuceDetect: token classifiers that mark the words of an answer that its context does not support.
 
-Kovács and Recski 2025. Prompts, cuts and probabilities are those of github.com/KRLabsOrg/LettuceDetect.
-"""
+Kovács and Recski 2025. Prompts, cuts and probabilities are those of github.com/KRLabsOrg/LettuceDetect."""
 
 import re
 from collections.abc import Sequence
