@@ -117,7 +117,7 @@ class Request:
     sources: Sequence[Document] | None = None
     """The documents that the model received, where the framework reports them itself."""
     passed: list[tuple[int, Sequence[Document]]] = field(default_factory=list)
-    """Documents that a step or tool returned, and how many model calls came before; one more for the state at the end."""
+    """Documents that a step or tool gave, and how many model calls came before; one more for a state at the end."""
     fragments: Sequence[Run] = ()
     """Of a model that is called directly: the fragments before it (see `fragments`)."""
     tool_calls: list[Run] = field(default_factory=list)
