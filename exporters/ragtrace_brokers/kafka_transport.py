@@ -16,24 +16,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from ragtrace_brokers import message as envelope
 from ragtrace_brokers.address import TransportAddress
-from ragtrace_brokers.message import (
-    HEADER_REASON,
-    IN_FLIGHT,
-    KEPT_SECONDS,
-    MESSAGE_BYTES,
-    PublishResult,
-    TraceMessage,
-    Transport,
-    TransportError,
-    TransportOptions,
-    republished,
-)
 
 _SECONDS, _MOST_RECORDS = 10.0, 1_000_000
 _REBALANCE_SECONDS = 6.0
 """The shortest time without a sign of life after which a member counts as dead that brokers allow by default."""
-_RESULTS: dict[int, PublishResult] = {KafkaError.MSG_SIZE_TOO_LARGE: "too_large", KafkaError._QUEUE_FULL: "full"}
+_RESULTS: dict[int, envelope.PublishResult] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "too_large",
+    KafkaError._QUEUE_FULL: "full",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -55,11 +47,11 @@ class _Partition:
         return min(self.open, default=self.next)
 
 
-class KafkaTransport(Transport):
+class KafkaTransport(envelope.Transport):
     """Options of the address: `partitions` (6) and `replicas` (1) of topics that are made here, and
     those of librdkafka that begin with `security.`, `sasl.` or `ssl.`."""
 
-    def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
+    def __init__(self, address: TransportAddress, options: envelope.TransportOptions) -> None:
         self._address, self._options = address, options
         self._dead, self._starts_topic = f"{address.stream}.dead", f"{address.stream}.{options.group}.starts"
         self._lock = threading.RLock()
@@ -76,12 +68,12 @@ class KafkaTransport(Transport):
             }
         )
         self._partitions: dict[int, _Partition] = {}
-        self._again: list[tuple[float, str, TraceMessage]] = []
+        self._again: list[tuple[float, str, envelope.TraceMessage]] = []
         """Messages that are delivered again, and when."""
         self._starts: Counter[str] = Counter()
         self._started: dict[tuple[_Partition, int], str] = {}
         """Ids of the messages that are open, and a start of which was counted here."""
-        self._surplus: list[TraceMessage] = []
+        self._surplus: list[envelope.TraceMessage] = []
         self._has_topics = False
 
     def _common(self) -> dict[str, Any]:
@@ -110,14 +102,14 @@ class KafkaTransport(Transport):
         try:
             yield
         except TimeoutError:
-            raise TransportError(f"{self._address}: no broker answered within {_SECONDS:.0f} s") from None
+            raise envelope.TransportError(f"{self._address}: no broker answered within {_SECONDS:.0f} s") from None
         except (KafkaException, RuntimeError) as error:
-            raise TransportError(f"{self._address}: {str(error)[:200]}") from None
+            raise envelope.TransportError(f"{self._address}: {str(error)[:200]}") from None
 
     def _make_topics(self) -> None:
         """Make those topics that do not exist. Raises KafkaException, and TimeoutError where no broker answers."""
         counts = {self._address.stream: self._address.number("partitions", 6), self._dead: 1, self._starts_topic: 1}
-        replicas, retention = self._address.number("replicas", 1), {"retention.ms": str(1_000 * KEPT_SECONDS)}
+        replicas, retention = self._address.number("replicas", 1), {"retention.ms": str(1_000 * envelope.KEPT_SECONDS)}
         topics = [NewTopic(name, count, replicas, config=retention) for name, count in counts.items()]
         admin = AdminClient(self._common())  # as long as it lives, the futures have results
         for future in admin.create_topics(topics, request_timeout=_SECONDS).values():
@@ -130,23 +122,23 @@ class KafkaTransport(Transport):
 
     # --- publishing ------------------------------------------------------------------------------
 
-    def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
+    def publish(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.PublishResult]:
         try:
             if not self._has_topics:
                 with self._errors():
                     self._make_topics()
-        except TransportError:
+        except envelope.TransportError:
             return ["unreachable"] * len(messages)
         return self._produce(self._address.stream, messages)
 
-    def _produce(self, topic: str, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        results: list[PublishResult] = ["unreachable"] * len(messages)
+    def _produce(self, topic: str, messages: Sequence[envelope.TraceMessage]) -> list[envelope.PublishResult]:
+        results: list[envelope.PublishResult] = ["unreachable"] * len(messages)
         for place, message in enumerate(messages):
 
             def delivered(error: Any, _: Any, place: int = place) -> None:
                 results[place] = "" if error is None else _RESULTS.get(error.code(), "unreachable")
 
-            if len(message.payload) > MESSAGE_BYTES:
+            if len(message.payload) > envelope.MESSAGE_BYTES:
                 results[place] = "too_large"
                 continue
             try:
@@ -194,7 +186,9 @@ class KafkaTransport(Transport):
         numbers = {each.partition for each in partitions}
         # This process lives, so none of these starts has ended it. The others read the counts when they take over.
         handles = [handle for handle in self._started if handle[0].number in numbers]
-        self._produce(self._starts_topic, [TraceMessage(self._started.pop(handle), _NOT_FATAL) for handle in handles])
+        self._produce(
+            self._starts_topic, [envelope.TraceMessage(self._started.pop(handle), _NOT_FATAL) for handle in handles]
+        )
         # What is held of these goes to others: what is kept of it here would move the offset past their messages.
         self._partitions = {number: each for number, each in self._partitions.items() if number not in numbers}
         self._surplus = [each for each in self._surplus if each.handle[0].number not in numbers]
@@ -217,7 +211,7 @@ class KafkaTransport(Transport):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
+    def fetch(self, count: int, seconds: float) -> list[envelope.TraceMessage]:
         with self._lock, self._errors():
             try:
                 return self._fetch(self._join(), count, seconds)
@@ -225,9 +219,9 @@ class KafkaTransport(Transport):
                 self._leave_group()  # also where the topic was deleted, and its offsets begin again
                 raise
 
-    def _fetch(self, consumer: Any, count: int, seconds: float) -> list[TraceMessage]:
+    def _fetch(self, consumer: Any, count: int, seconds: float) -> list[envelope.TraceMessage]:
         now = time.monotonic()
-        messages: list[TraceMessage] = []
+        messages: list[envelope.TraceMessage] = []
         while self._again and self._again[0][0] <= now and len(messages) < count:
             messages.append(heapq.heappop(self._again)[2])
         room = count - len(messages) - len(self._surplus)
@@ -249,7 +243,7 @@ class KafkaTransport(Transport):
             self._surplus.append(message)
         consumer.resume(consumer.assignment())
 
-    def _note(self, raw: Any) -> TraceMessage | None:
+    def _note(self, raw: Any) -> envelope.TraceMessage | None:
         """The message, which is open from now on. Raises KafkaException for an event that is an error."""
         if raw.error():
             raise KafkaException(raw.error())
@@ -263,10 +257,10 @@ class KafkaTransport(Transport):
         partition.next = offset + 1
         # Offsets begin again in a topic that was deleted and made again; times do not.
         name = f"{raw.partition()}-{offset}-{raw.timestamp()[1]}"
-        is_redelivered = offset < partition.committed + IN_FLIGHT
+        is_redelivered = offset < partition.committed + envelope.IN_FLIGHT
         return _message(raw, name, is_redelivered, (partition, offset))
 
-    def ack(self, messages: Sequence[TraceMessage]) -> None:
+    def ack(self, messages: Sequence[envelope.TraceMessage]) -> None:
         with self._lock, self._errors():
             for message in messages:
                 partition, offset = message.handle
@@ -274,7 +268,7 @@ class KafkaTransport(Transport):
                 self._started.pop(message.handle, None)
             self._commit()
 
-    def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
+    def nack(self, messages: Sequence[envelope.TraceMessage], seconds: float) -> None:
         with self._lock:
             for message in messages:
                 partition, offset = message.handle
@@ -283,7 +277,7 @@ class KafkaTransport(Transport):
                     again = replace(message, is_redelivered=True)
                     heapq.heappush(self._again, (time.monotonic() + seconds, message.id, again))
 
-    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
+    def extend(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.TraceMessage]:
         """See `Transport`. A member of the group holds its messages until the next change of the group."""
         with self._lock:
             return [each for each in messages if self._partitions.get(each.handle[0].number) is each.handle[0]]
@@ -315,27 +309,29 @@ class KafkaTransport(Transport):
             reader.close()
         return records[:_MOST_RECORDS]
 
-    def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
+    def starts(self, messages: Sequence[envelope.TraceMessage]) -> list[int]:
         with self._lock:
             return [self._starts[each.id] for each in messages]
 
-    def count_starts(self, messages: Sequence[TraceMessage]) -> None:
-        results = self._produce(self._starts_topic, [TraceMessage(each.id, b"") for each in messages])
+    def count_starts(self, messages: Sequence[envelope.TraceMessage]) -> None:
+        results = self._produce(self._starts_topic, [envelope.TraceMessage(each.id, b"") for each in messages])
         if any(results):
-            raise TransportError(f"{self._address}: counts of starts cannot be written ({max(results)})")
+            raise envelope.TransportError(f"{self._address}: counts of starts cannot be written ({max(results)})")
         with self._lock:
             self._starts.update(each.id for each in messages)
             self._started.update((each.handle, each.id) for each in messages)
 
     # --- dead letters ----------------------------------------------------------------------------
 
-    def dead_letter(self, message: TraceMessage, reason: str) -> None:
-        [result] = self._produce(self._dead, [replace(message, headers={**message.headers, HEADER_REASON: reason})])
+    def dead_letter(self, message: envelope.TraceMessage, reason: str) -> None:
+        [result] = self._produce(
+            self._dead, [replace(message, headers={**message.headers, envelope.HEADER_REASON: reason})]
+        )
         if result:
-            raise TransportError(f"{self._address}: a dead letter cannot be written ({result})")
+            raise envelope.TransportError(f"{self._address}: a dead letter cannot be written ({result})")
         self.ack([message])
 
-    def dead_letters(self, count: int) -> list[TraceMessage]:
+    def dead_letters(self, count: int) -> list[envelope.TraceMessage]:
         """See `Transport`. A record with the header `ragtrace-put-back` names a letter that was put back."""
         with self._errors():
             if not self._has_topics:
@@ -344,10 +340,10 @@ class KafkaTransport(Transport):
         back = {each.headers.get(_HEADER_PUT_BACK) for each in letters}
         return [each for each in letters if _HEADER_PUT_BACK not in each.headers and each.id not in back][:count]
 
-    def put_back(self, messages: Sequence[TraceMessage]) -> int:
-        results = self.publish([republished(message) for message in messages])
+    def put_back(self, messages: Sequence[envelope.TraceMessage]) -> int:
+        results = self.publish([envelope.republished(message) for message in messages])
         done = [message for message, result in zip(messages, results, strict=True) if not result]
-        self._produce(self._dead, [TraceMessage(each.key, b"", {_HEADER_PUT_BACK: each.id}) for each in done])
+        self._produce(self._dead, [envelope.TraceMessage(each.key, b"", {_HEADER_PUT_BACK: each.id}) for each in done])
         return len(done)
 
     def lag(self) -> int | None:
@@ -374,8 +370,8 @@ _NOT_FATAL = b"not fatal"
 """The payload that takes a count of a start back."""
 
 
-def _message(raw: Any, name: str, is_redelivered: bool = False, handle: Any = None) -> TraceMessage:
+def _message(raw: Any, name: str, is_redelivered: bool = False, handle: Any = None) -> envelope.TraceMessage:
     key = raw.key() or b""
     text = key.hex() if len(key) == 16 else key.decode("utf-8", "replace")  # a trace id in 16 bytes
     headers = {header: (value or b"").decode("utf-8", "replace") for header, value in raw.headers() or ()}
-    return TraceMessage(text, raw.value() or b"", headers, name, is_redelivered, handle)
+    return envelope.TraceMessage(text, raw.value() or b"", headers, name, is_redelivered, handle)

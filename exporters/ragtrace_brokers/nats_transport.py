@@ -21,18 +21,8 @@ from nats.js import api
 from nats.js.errors import APIError, KeyNotFoundError, NotFoundError
 from nats.js.errors import Error as JetStreamError
 
+from ragtrace_brokers import message as envelope
 from ragtrace_brokers.address import TransportAddress
-from ragtrace_brokers.message import (
-    DUPLICATE_SECONDS,
-    HEADER_REASON,
-    KEPT_SECONDS,
-    PublishResult,
-    TraceMessage,
-    Transport,
-    TransportError,
-    TransportOptions,
-    republished,
-)
 
 _SECONDS = 10.0
 _FULL = (10077, 10122)
@@ -46,11 +36,11 @@ _ERRORS = (NatsError, OSError, EOFError)
 Result = TypeVar("Result")
 
 
-class NatsTransport(Transport):
+class NatsTransport(envelope.Transport):
     """Options of the address: `max_bytes` (1 GiB) and `replicas` (1) of a stream that is made here,
     and `credentials`, a file of NATS."""
 
-    def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
+    def __init__(self, address: TransportAddress, options: envelope.TransportOptions) -> None:
         self._address, self._options = address, options
         self._subject, self._dead = f"{address.stream}.traces", f"{address.stream}-dead"
         self._client: Any = None
@@ -76,7 +66,7 @@ class NatsTransport(Transport):
                 self._has_streams, self._bucket = False, None
             is_away = self._client is None or not self._client.is_connected
             why = f" ({self._refusal})" if self._refusal and is_away else ""
-            raise TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}{why}") from None
+            raise envelope.TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}{why}") from None
 
     async def _stream(self) -> Any:
         if self._client is None:
@@ -118,11 +108,11 @@ class NatsTransport(Transport):
     async def _make_streams(self, stream: Any) -> None:
         """Make the streams that do not exist. Those that exist stay as their operator has made them."""
         common: dict[str, Any] = {
-            "max_age": float(KEPT_SECONDS),
+            "max_age": float(envelope.KEPT_SECONDS),
             "max_bytes": self._address.number("max_bytes", 1 << 30),
             "num_replicas": self._address.number("replicas", 1),
             "discard": api.DiscardPolicy.NEW,
-            "duplicate_window": float(DUPLICATE_SECONDS),
+            "duplicate_window": float(envelope.DUPLICATE_SECONDS),
         }
         for name, subject in ((self._address.stream, self._subject), (self._dead, f"{self._dead}.traces")):
             try:
@@ -148,17 +138,17 @@ class NatsTransport(Transport):
 
     # --- publishing ------------------------------------------------------------------------------
 
-    def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
+    def publish(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.PublishResult]:
         try:
             return self._do(self._publish(messages))
-        except TransportError:
+        except envelope.TransportError:
             return ["unreachable"] * len(messages)
 
-    async def _publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
+    async def _publish(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.PublishResult]:
         stream = await self._stream()
         return list(await asyncio.gather(*(self._publish_one(stream, each) for each in messages)))
 
-    async def _publish_one(self, stream: Any, message: TraceMessage) -> PublishResult:
+    async def _publish_one(self, stream: Any, message: envelope.TraceMessage) -> envelope.PublishResult:
         headers = {**message.headers, _HEADER_KEY: message.key, _HEADER_ID: message.digest}
         try:
             await stream.publish(self._subject, message.payload, timeout=_SECONDS, headers=headers)
@@ -171,10 +161,10 @@ class NatsTransport(Transport):
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
+    def fetch(self, count: int, seconds: float) -> list[envelope.TraceMessage]:
         return self._do(self._fetch(count, seconds), seconds) if count else []
 
-    async def _fetch(self, count: int, seconds: float) -> list[TraceMessage]:
+    async def _fetch(self, count: int, seconds: float) -> list[envelope.TraceMessage]:
         inbox = await self._reader()
         raw = await inbox.fetch(count, seconds)
         if not raw and self._client.is_connected:
@@ -185,13 +175,13 @@ class NatsTransport(Transport):
         stream = await self._stream()
         return await stream.consumer_info(self._address.stream, self._options.group)
 
-    def ack(self, messages: Sequence[TraceMessage]) -> None:
+    def ack(self, messages: Sequence[envelope.TraceMessage]) -> None:
         self._do(self._each([each.handle.ack for each in messages]))
 
-    def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
+    def nack(self, messages: Sequence[envelope.TraceMessage], seconds: float) -> None:
         self._do(self._each([lambda each=each: each.handle.nak(delay=seconds) for each in messages]))
 
-    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
+    def extend(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.TraceMessage]:
         self._do(self._each([each.handle.in_progress for each in messages]))
         return list(messages)
 
@@ -208,21 +198,23 @@ class NatsTransport(Transport):
         if self._bucket is None:
             stream = await self._stream()
             name = f"{self._address.stream}-{self._options.group}-starts"
-            config = api.KeyValueConfig(bucket=name, ttl=KEPT_SECONDS, replicas=self._address.number("replicas", 1))
+            config = api.KeyValueConfig(
+                bucket=name, ttl=envelope.KEPT_SECONDS, replicas=self._address.number("replicas", 1)
+            )
             self._bucket = await stream.create_key_value(config)
         return self._bucket
 
-    def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
+    def starts(self, messages: Sequence[envelope.TraceMessage]) -> list[int]:
         return self._do(self._starts(messages))
 
-    async def _starts(self, messages: Sequence[TraceMessage]) -> list[int]:
+    async def _starts(self, messages: Sequence[envelope.TraceMessage]) -> list[int]:
         bucket = await self._counts()
         return list(await asyncio.gather(*(_count(bucket, each.id) for each in messages)))
 
-    def count_starts(self, messages: Sequence[TraceMessage]) -> None:
+    def count_starts(self, messages: Sequence[envelope.TraceMessage]) -> None:
         self._do(self._count_starts(messages))
 
-    async def _count_starts(self, messages: Sequence[TraceMessage]) -> None:
+    async def _count_starts(self, messages: Sequence[envelope.TraceMessage]) -> None:
         bucket = await self._counts()
         counts = await self._starts(messages)
         await asyncio.gather(
@@ -231,24 +223,24 @@ class NatsTransport(Transport):
 
     # --- dead letters ----------------------------------------------------------------------------
 
-    def dead_letter(self, message: TraceMessage, reason: str) -> None:
+    def dead_letter(self, message: envelope.TraceMessage, reason: str) -> None:
         self._do(self._bury(message, reason))
 
-    async def _bury(self, message: TraceMessage, reason: str) -> None:
+    async def _bury(self, message: envelope.TraceMessage, reason: str) -> None:
         stream = await self._stream()
-        names = {HEADER_REASON: reason, _HEADER_KEY: message.key, _HEADER_ID: f"dead-{message.id}"}
+        names = {envelope.HEADER_REASON: reason, _HEADER_KEY: message.key, _HEADER_ID: f"dead-{message.id}"}
         headers = {**message.headers, **names}
         await stream.publish(f"{self._dead}.traces", message.payload, timeout=_SECONDS, headers=headers)
         await message.handle.term()
         await self._client.flush(timeout=int(_SECONDS))
 
-    def dead_letters(self, count: int) -> list[TraceMessage]:
+    def dead_letters(self, count: int) -> list[envelope.TraceMessage]:
         return self._do(self._read_dead(count), 60.0)
 
-    async def _read_dead(self, count: int) -> list[TraceMessage]:
+    async def _read_dead(self, count: int) -> list[envelope.TraceMessage]:
         stream = await self._stream()
         state = (await stream.stream_info(self._dead)).state
-        messages: list[TraceMessage] = []
+        messages: list[envelope.TraceMessage] = []
         for number in range(max(1, state.first_seq), state.last_seq + 1):
             if len(messages) == count:
                 break
@@ -258,17 +250,19 @@ class NatsTransport(Transport):
                 continue
             headers = dict(raw.headers or {})
             headers.pop(_HEADER_ID, None)
-            messages.append(TraceMessage(headers.pop(_HEADER_KEY, ""), raw.data or b"", headers, id=str(number)))
+            messages.append(
+                envelope.TraceMessage(headers.pop(_HEADER_KEY, ""), raw.data or b"", headers, id=str(number))
+            )
         return messages
 
-    def put_back(self, messages: Sequence[TraceMessage]) -> int:
+    def put_back(self, messages: Sequence[envelope.TraceMessage]) -> int:
         return self._do(self._put_back(messages), 60.0)
 
-    async def _put_back(self, messages: Sequence[TraceMessage]) -> int:
+    async def _put_back(self, messages: Sequence[envelope.TraceMessage]) -> int:
         stream = await self._stream()
         count = 0
         for message in messages:
-            again = republished(message)
+            again = envelope.republished(message)
             headers = {**again.headers, _HEADER_KEY: again.key, _HEADER_ID: f"{again.digest}-{message.id}"}
             await stream.publish(self._subject, again.payload, timeout=_SECONDS, headers=headers)
             await stream.delete_msg(self._dead, int(message.id))
@@ -285,7 +279,7 @@ class NatsTransport(Transport):
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            with contextlib.suppress(TransportError):  # it is away
+            with contextlib.suppress(envelope.TransportError):  # it is away
                 self._do(client.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SECONDS)
@@ -353,10 +347,10 @@ async def _count(bucket: Any, name: str) -> int:
         return 0
 
 
-def _message(raw: Any) -> TraceMessage:
+def _message(raw: Any) -> envelope.TraceMessage:
     data = raw.metadata
     headers = {name: value for name, value in (raw.headers or {}).items() if not name.startswith("Nats-")}
     key = headers.pop(_HEADER_KEY, "")
     # Numbers begin again in a stream that was deleted and made again; times do not.
     name = f"{data.sequence.stream}-{int(data.timestamp.timestamp() * 1e6)}"
-    return TraceMessage(key, raw.data, headers, name, data.num_delivered > 1, raw)
+    return envelope.TraceMessage(key, raw.data, headers, name, data.num_delivered > 1, raw)

@@ -12,19 +12,8 @@ from typing import Any, TypeVar, cast
 
 import redis
 
+from ragtrace_brokers import message as envelope
 from ragtrace_brokers.address import TransportAddress
-from ragtrace_brokers.message import (
-    DUPLICATE_SECONDS,
-    HEADER_REASON,
-    KEPT_SECONDS,
-    MESSAGE_BYTES,
-    PublishResult,
-    TraceMessage,
-    Transport,
-    TransportError,
-    TransportOptions,
-    republished,
-)
 
 _PUBLISH = """
 if redis.call('EXISTS', KEYS[2]) == 1 then return 'known' end
@@ -62,10 +51,10 @@ _KEY, _PAYLOAD = b"key", b"payload"
 Result = TypeVar("Result")
 
 
-class RedisTransport(Transport):
+class RedisTransport(envelope.Transport):
     """Options of the address: `max_length` (10,000), the most messages of the stream, and `db`."""
 
-    def __init__(self, address: TransportAddress, options: TransportOptions) -> None:
+    def __init__(self, address: TransportAddress, options: envelope.TransportOptions) -> None:
         self._address, self._options = address, options
         self._limit = address.number("max_length", 10_000)
         self._dead = f"{address.stream}:dead"
@@ -89,9 +78,9 @@ class RedisTransport(Transport):
             return work()
         except redis.ResponseError as error:
             self._has_group = False  # NOGROUP: the stream was deleted
-            raise TransportError(f"{self._address}: {str(error)[:200]}") from None
+            raise envelope.TransportError(f"{self._address}: {str(error)[:200]}") from None
         except (redis.RedisError, OSError) as error:
-            raise TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}") from None
+            raise envelope.TransportError(f"{self._address}: {type(error).__name__}: {str(error)[:200]}") from None
 
     def _make_group(self) -> None:
         try:
@@ -103,8 +92,10 @@ class RedisTransport(Transport):
 
     # --- publishing ------------------------------------------------------------------------------
 
-    def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
-        results: list[PublishResult] = ["too_large" if len(m.payload) > MESSAGE_BYTES else "" for m in messages]
+    def publish(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.PublishResult]:
+        results: list[envelope.PublishResult] = [
+            "too_large" if len(m.payload) > envelope.MESSAGE_BYTES else "" for m in messages
+        ]
         try:
             pipe = self._client.pipeline(transaction=False)
             for message, result in zip(messages, results, strict=True):
@@ -115,16 +106,16 @@ class RedisTransport(Transport):
             return [result or "unreachable" for result in results]
         return [result or _result(next(answers)) for result in results]
 
-    def _add(self, pipe: Any, message: TraceMessage, name: str) -> None:
+    def _add(self, pipe: Any, message: envelope.TraceMessage, name: str) -> None:
         keys = [self._address.stream, f"{self._address.stream}:published:{name}"]
-        self._publish_script(keys=keys, args=[self._limit, DUPLICATE_SECONDS, *_fields(message)], client=pipe)
+        self._publish_script(keys=keys, args=[self._limit, envelope.DUPLICATE_SECONDS, *_fields(message)], client=pipe)
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
+    def fetch(self, count: int, seconds: float) -> list[envelope.TraceMessage]:
         return self._do(lambda: self._fetch(count, seconds)) if count else []
 
-    def _fetch(self, count: int, seconds: float) -> list[TraceMessage]:
+    def _fetch(self, count: int, seconds: float) -> list[envelope.TraceMessage]:
         stream, group = self._address.stream, self._options.group
         if time.monotonic() >= self._claimed + min(1.0, self._options.visibility_seconds / 4):
             self._claimed = time.monotonic()
@@ -146,19 +137,19 @@ class RedisTransport(Transport):
     def _leave(self, consumer: Any) -> None:
         self._leave_script(keys=[self._address.stream], args=[self._options.group, consumer])
 
-    def ack(self, messages: Sequence[TraceMessage]) -> None:
+    def ack(self, messages: Sequence[envelope.TraceMessage]) -> None:
         if messages:
             ids = [each.id for each in messages]
             self._do(lambda: self._client.xack(self._address.stream, self._options.group, *ids))
 
-    def nack(self, messages: Sequence[TraceMessage], seconds: float) -> None:
+    def nack(self, messages: Sequence[envelope.TraceMessage], seconds: float) -> None:
         self._set_idle(messages, max(0.0, self._options.visibility_seconds - seconds))
 
-    def extend(self, messages: Sequence[TraceMessage]) -> list[TraceMessage]:
+    def extend(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.TraceMessage]:
         self._set_idle(messages, 0.0)
         return list(messages)
 
-    def _set_idle(self, messages: Sequence[TraceMessage], seconds: float) -> None:
+    def _set_idle(self, messages: Sequence[envelope.TraceMessage], seconds: float) -> None:
         """Let these messages be held by this worker for so long already."""
         stream, group, ids = self._address.stream, self._options.group, [each.id for each in messages]
         options: Any = {"min_idle_time": 0, "idle": int(1_000 * seconds), "justid": True}
@@ -167,44 +158,44 @@ class RedisTransport(Transport):
 
     # --- counts of starts ------------------------------------------------------------------------
 
-    def _names(self, messages: Sequence[TraceMessage]) -> list[str]:
+    def _names(self, messages: Sequence[envelope.TraceMessage]) -> list[str]:
         return [f"{self._address.stream}:starts:{self._options.group}:{each.id}" for each in messages]
 
-    def starts(self, messages: Sequence[TraceMessage]) -> list[int]:
+    def starts(self, messages: Sequence[envelope.TraceMessage]) -> list[int]:
         return [int(count or 0) for count in self._do(lambda: self._client.mget(self._names(messages)))]
 
-    def count_starts(self, messages: Sequence[TraceMessage]) -> None:
+    def count_starts(self, messages: Sequence[envelope.TraceMessage]) -> None:
         def count() -> None:
             pipe = self._client.pipeline()
             for name in self._names(messages):
                 pipe.incr(name)
-                pipe.expire(name, KEPT_SECONDS)
+                pipe.expire(name, envelope.KEPT_SECONDS)
             pipe.execute()
 
         self._do(count)
 
     # --- dead letters ----------------------------------------------------------------------------
 
-    def dead_letter(self, message: TraceMessage, reason: str) -> None:
+    def dead_letter(self, message: envelope.TraceMessage, reason: str) -> None:
         def move() -> None:
             pipe = self._client.pipeline()
-            fields = _fields(message, {HEADER_REASON: reason})
+            fields = _fields(message, {envelope.HEADER_REASON: reason})
             pipe.execute_command("XADD", self._dead, "MAXLEN", "~", self._limit, "*", *fields)
             pipe.xack(self._address.stream, self._options.group, message.id)
             pipe.execute()
 
         self._do(move)
 
-    def dead_letters(self, count: int) -> list[TraceMessage]:
+    def dead_letters(self, count: int) -> list[envelope.TraceMessage]:
         entries = self._do(lambda: self._client.xrange(self._dead, count=count))
         return [_message(entry, False) for entry in entries]
 
-    def put_back(self, messages: Sequence[TraceMessage]) -> int:
+    def put_back(self, messages: Sequence[envelope.TraceMessage]) -> int:
         return self._do(lambda: sum(self._put_back(message) for message in messages))
 
-    def _put_back(self, message: TraceMessage) -> int:
+    def _put_back(self, message: envelope.TraceMessage) -> int:
         pipe = self._client.pipeline(transaction=False)
-        self._add(pipe, republished(message), f"back:{message.id}")
+        self._add(pipe, envelope.republished(message), f"back:{message.id}")
         if _result(pipe.execute(raise_on_error=False)[0]):
             return 0
         return int(self._client.xdel(self._dead, message.id))
@@ -223,12 +214,12 @@ class RedisTransport(Transport):
             pass  # it was away
 
 
-def _fields(message: TraceMessage, headers: dict[str, str] | None = None) -> list[Any]:
+def _fields(message: envelope.TraceMessage, headers: dict[str, str] | None = None) -> list[Any]:
     pairs: dict[Any, Any] = {_KEY: message.key, _PAYLOAD: message.payload, **message.headers, **(headers or {})}
     return [part for pair in pairs.items() for part in pair]
 
 
-def _message(entry: tuple[bytes, dict[bytes, bytes]], is_redelivered: bool) -> TraceMessage:
+def _message(entry: tuple[bytes, dict[bytes, bytes]], is_redelivered: bool) -> envelope.TraceMessage:
     name, fields = entry
     headers = {
         key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
@@ -236,10 +227,10 @@ def _message(entry: tuple[bytes, dict[bytes, bytes]], is_redelivered: bool) -> T
         if key not in (_KEY, _PAYLOAD)
     }
     key = fields.get(_KEY, b"").decode("utf-8", "replace")
-    return TraceMessage(key, fields.get(_PAYLOAD, b""), headers, name.decode(), is_redelivered)
+    return envelope.TraceMessage(key, fields.get(_PAYLOAD, b""), headers, name.decode(), is_redelivered)
 
 
-def _result(answer: Any) -> PublishResult:
+def _result(answer: Any) -> envelope.PublishResult:
     if isinstance(answer, Exception):
         return "unreachable"
     return "full" if answer == b"full" else ""

@@ -16,20 +16,11 @@ from typing import Any
 from ragtrace.errors import SettingError, require
 from ragtrace.settings import Settings
 from ragtrace.settings.section import read_secret
+from ragtrace_brokers import message as envelope
 from ragtrace_brokers.key_file import COMMAND, parse_day_keys, today
-from ragtrace_brokers.message import (
-    HEADER_KEY_ID,
-    HEADER_PROBABILITY,
-    HEADER_SCHEMA,
-    HEADER_TENANT,
-    Publisher,
-    PublishResult,
-    TraceMessage,
-    UnreadableMessageError,
-)
 
 _log = logging.getLogger("ragtrace.transport")
-_BOUND = (HEADER_SCHEMA, HEADER_PROBABILITY, HEADER_TENANT, HEADER_KEY_ID)
+_BOUND = (envelope.HEADER_SCHEMA, envelope.HEADER_PROBABILITY, envelope.HEADER_TENANT, envelope.HEADER_KEY_ID)
 """Headers that a sealed payload is bound to, beside the trace id."""
 _NONCE = 12
 _LOOK_SECONDS = 1.0
@@ -75,21 +66,21 @@ class TransportKeys:
             _log.warning("ragtrace: transport_keys has no key of today; that of %s is used: run `%s`", day, COMMAND)
         return day, keys[day]
 
-    def seal(self, message: TraceMessage) -> TraceMessage:
+    def seal(self, message: envelope.TraceMessage) -> envelope.TraceMessage:
         """The message with its payload sealed, for its trace id and the headers that workers read."""
         day, key = self._sealing()
-        sealed = replace(message, headers={**message.headers, HEADER_KEY_ID: day})
+        sealed = replace(message, headers={**message.headers, envelope.HEADER_KEY_ID: day})
         context = _context(sealed)
         # A 64-byte key of BLAKE2b is derived from that of AES, so that neither says anything about the other.
         subkey = hashlib.blake2b(b"nonce", key=key, person=b"ragtrace-seal").digest()
         nonce = hashlib.blake2b(context + b"\n" + message.payload, key=subkey, digest_size=_NONCE).digest()
         return replace(sealed, payload=nonce + _cipher(key).encrypt(nonce, message.payload, context))
 
-    def unseal(self, message: TraceMessage) -> bytes:
+    def unseal(self, message: envelope.TraceMessage) -> bytes:
         """The payload of a sealed message. Raises UnreadableMessageError (`key_unknown`, `cannot_unseal`)."""
         from cryptography.exceptions import InvalidTag
 
-        day = message.headers[HEADER_KEY_ID]
+        day = message.headers[envelope.HEADER_KEY_ID]
         nonce, content = message.payload[:_NONCE], message.payload[_NONCE:]
         for seconds in (_LOOK_SECONDS, 0.0):
             key = self._current(seconds).get(day)
@@ -98,7 +89,7 @@ class TransportKeys:
                     return bytes(_cipher(key).decrypt(nonce, content, _context(message)))
         if key is None:
             raise _unknown(day)
-        raise UnreadableMessageError(f"cannot_unseal: sealed with another key of {day[:10]!r}, or altered")
+        raise envelope.UnreadableMessageError(f"cannot_unseal: sealed with another key of {day[:10]!r}, or altered")
 
 
 def _state(name: str) -> object:
@@ -116,22 +107,22 @@ def _cipher(key: bytes) -> Any:
     return AESGCM(key)
 
 
-def _context(message: TraceMessage) -> bytes:
+def _context(message: envelope.TraceMessage) -> bytes:
     return json.dumps([message.key, *(message.headers.get(name, "") for name in _BOUND)]).encode()
 
 
-def _unknown(day: str) -> UnreadableMessageError:
-    return UnreadableMessageError(
+def _unknown(day: str) -> envelope.UnreadableMessageError:
+    return envelope.UnreadableMessageError(
         f"key_unknown: sealed with the key of {day[:10]!r}, which transport_keys does not have"
     )
 
 
-def payload_of(message: TraceMessage, keys: TransportKeys | None) -> bytes:
+def payload_of(message: envelope.TraceMessage, keys: TransportKeys | None) -> bytes:
     """The payload of a message, sealed or not. Raises UnreadableMessageError."""
-    if HEADER_KEY_ID not in message.headers:
+    if envelope.HEADER_KEY_ID not in message.headers:
         return message.payload
     if keys is None:
-        raise _unknown(message.headers[HEADER_KEY_ID])
+        raise _unknown(message.headers[envelope.HEADER_KEY_ID])
     return keys.unseal(message)
 
 
@@ -152,13 +143,13 @@ def keys_to_read(settings: Settings) -> TransportKeys | None:
     return TransportKeys(settings.transport_keys) if settings.transport_keys else None
 
 
-class SealedPublisher(Publisher):
+class SealedPublisher(envelope.Publisher):
     """Seals each message."""
 
-    def __init__(self, publisher: Publisher, keys: TransportKeys) -> None:
+    def __init__(self, publisher: envelope.Publisher, keys: TransportKeys) -> None:
         self._publisher, self._keys = publisher, keys
 
-    def publish(self, messages: Sequence[TraceMessage]) -> list[PublishResult]:
+    def publish(self, messages: Sequence[envelope.TraceMessage]) -> list[envelope.PublishResult]:
         return self._publisher.publish([self._keys.seal(message) for message in messages])
 
     def close(self) -> None:

@@ -3,6 +3,7 @@ sees them."""
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -13,7 +14,7 @@ from opentelemetry.trace import Link, Status
 from ragtrace import semconv
 from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH, attributes_for
 from ragtrace.capture.spans.dialects import OWN_SCOPES
-from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.text.sanitizer import REDACTION_FAILED, Sanitizer
 from ragtrace_otlp.hold import ProcessorGroup, copy_of
 from ragtrace_otlp.text_filter import TextFilter
 
@@ -25,24 +26,46 @@ _PARAMETER = re.compile(
 
 
 class RedactionProcessor(ProcessorGroup):
-    """A span processor around the real ones, which get a redacted copy of each span of another library.
-
-    A span that cannot be redacted is not exported, and is counted in `Sanitizer.failures`."""
+    """A span processor around the real ones, which get a copy of each span of another library that is redacted when
+    somebody reads it: usually in an exporter's thread."""
 
     def __init__(self, inner: SpanProcessor, sanitizer: Sanitizer | TextFilter) -> None:
         super().__init__((inner,))
         self._sanitizer = sanitizer
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Hand on a redacted copy. Runs in the thread that ends the span."""
+        """Hand on a copy. Runs in the thread that ends the span."""
         scope = span.instrumentation_scope
         if scope is None or scope.name not in OWN_SCOPES:  # ours is redacted when it is written, or when the span ends
-            try:
-                span = redacted_copy(span, self._sanitizer)
-            except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave
-                self._sanitizer.failures.count(error)
-                return
+            span = _RedactedSpan(span, self._sanitizer)
         super().on_end(span)
+
+
+class _RedactedSpan(ReadableSpan):
+    """A copy of a span whose texts are redacted when they are first read. Where that fails it has none, which is
+    counted in `Sanitizer.failures`."""
+
+    _TEXTS = frozenset({"_name", "_attributes", "_events", "_links", "_status"})
+
+    def __init__(self, span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> None:
+        self.__dict__.update((key, value) for key, value in vars(span).items() if key not in self._TEXTS)
+        self._redact = partial(_texts_of, span, sanitizer)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._TEXTS:
+            raise AttributeError(name)
+        self.__dict__.update(self._redact())
+        return self.__dict__[name]
+
+
+def _texts_of(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> dict[str, Any]:
+    try:
+        copy = redacted_copy(span, sanitizer)
+    except Exception as error:  # noqa: BLE001 what cannot be redacted does not leave
+        sanitizer.failures.count(error)
+        status = Status(span.status.status_code)
+        copy = copy_of(span, name=REDACTION_FAILED, attributes={}, events=[], links=[], status=status)
+    return {key: value for key, value in vars(copy).items() if key in _RedactedSpan._TEXTS}
 
 
 def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> ReadableSpan:

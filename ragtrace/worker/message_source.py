@@ -15,17 +15,7 @@ from ragtrace.worker.open_traces import OpenTrace, size_of
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace.worker.stored_contents import StoredContents, payload_with_ids
 from ragtrace.worker.worker_settings import BODY_BYTES, WorkerSettings
-from ragtrace_brokers.message import (
-    HEADER_CONTENT,
-    HEADER_PROBABILITY,
-    HEADER_SCHEMA,
-    IN_FLIGHT,
-    SCHEMA,
-    TraceMessage,
-    Transport,
-    TransportError,
-    UnreadableMessageError,
-)
+from ragtrace_brokers import message as envelope
 from ragtrace_brokers.seal import TransportKeys, payload_of
 
 _FETCH_SECONDS = 0.5
@@ -48,7 +38,7 @@ class MessageSource:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: envelope.Transport,
         settings: WorkerSettings,
         buffer: MessageBuffer,
         ledger: SpanCounts,
@@ -85,7 +75,7 @@ class MessageSource:
                 self._fetch()
                 self._pause = _FIRST_PAUSE
                 self._buffer.note_error(None)
-            except TransportError as error:
+            except envelope.TransportError as error:
                 self._buffer.note_error(error)
                 self._wait()
             except Exception:  # noqa: BLE001 the thread must live on
@@ -97,16 +87,16 @@ class MessageSource:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _fetch(self) -> None:
-        room = IN_FLIGHT - self._buffer.counts.in_flight
+        room = envelope.IN_FLIGHT - self._buffer.counts.in_flight
         if self._ledger.bytes >= self._settings.bytes:
             room = 0
         messages = self._transport.fetch(max(0, room), _FETCH_SECONDS)
         if room <= 0:
             self._stop.wait(_PAUSE)
-        if any(HEADER_CONTENT in each.headers for each in messages):
+        if any(envelope.HEADER_CONTENT in each.headers for each in messages):
             try:
                 self._contents.check()
-            except TransportError:  # the store does not answer, and nothing has been started
+            except envelope.TransportError:  # the store does not answer, and nothing has been started
                 self._transport.nack(messages, _LONGEST_PAUSE)
                 raise
         self._buffer.counts.fetched += len(messages)
@@ -119,7 +109,7 @@ class MessageSource:
             self._lag_read = time.monotonic()
             self._buffer.counts.lag = self._transport.lag()
 
-    def _accept_again(self, messages: Sequence[TraceMessage]) -> None:
+    def _accept_again(self, messages: Sequence[envelope.TraceMessage]) -> None:
         """Messages that another worker may have started."""
         counts = dict(zip((each.id for each in messages), self._transport.starts(messages), strict=True))
         for message in messages:
@@ -139,7 +129,7 @@ class MessageSource:
             self._accept_apart(group)
             rest = rest[len(group) :]
 
-    def _accept_apart(self, messages: Sequence[TraceMessage]) -> None:
+    def _accept_apart(self, messages: Sequence[envelope.TraceMessage]) -> None:
         """Evaluate messages while nothing else is evaluated here: if the process ends, one of them was the cause."""
         while not self._is_idle():
             if self._stop.wait(_PAUSE):
@@ -153,24 +143,24 @@ class MessageSource:
         while any(map(self._buffer.holds, messages)) and time.monotonic() < until and not self._stop.wait(_PAUSE):
             self._transport.fetch(0, 0.0)
 
-    def _accept(self, messages: Sequence[TraceMessage]) -> None:
+    def _accept(self, messages: Sequence[envelope.TraceMessage]) -> None:
         for message in messages:
             try:
                 self._open(message)
-            except UnreadableMessageError as error:
+            except envelope.UnreadableMessageError as error:
                 self._buffer.bury(message, str(error))
 
-    def _open(self, message: TraceMessage) -> None:
+    def _open(self, message: envelope.TraceMessage) -> None:
         """Give the traces of a message to be evaluated. Raises UnreadableMessageError."""
-        if HEADER_CONTENT in message.headers:
+        if envelope.HEADER_CONTENT in message.headers:
             self._open_stored(message)
             return
         division = divide(read_message(message, BODY_BYTES, self._keys))
         if not division.pieces:
-            raise UnreadableMessageError(f"empty: none of its {division.spans} spans has valid ids")
+            raise envelope.UnreadableMessageError(f"empty: none of its {division.spans} spans has valid ids")
         ids = [piece.trace_id for piece in division.pieces]
-        if HEADER_SCHEMA in message.headers and [trace_id.hex() for trace_id in ids] != [message.key]:
-            raise UnreadableMessageError("key: the key of the message is not the id of the one trace in it")
+        if envelope.HEADER_SCHEMA in message.headers and [trace_id.hex() for trace_id in ids] != [message.key]:
+            raise envelope.UnreadableMessageError("key: the key of the message is not the id of the one trace in it")
         now = time.monotonic()
         for row, piece in zip(self._buffer.hold(message, ids), division.pieces, strict=False):
             size, spans = size_of(piece), len(piece.span_ids)
@@ -180,7 +170,7 @@ class MessageSource:
             trace.probability = _probability(message)
             self._take(trace)
 
-    def _open_stored(self, message: TraceMessage) -> None:
+    def _open_stored(self, message: envelope.TraceMessage) -> None:
         """Give a request of the store to be evaluated. Raises UnreadableMessageError."""
         request, now = self._contents.read(message), time.monotonic()
         trace_id = bytes.fromhex(message.key)
@@ -190,25 +180,27 @@ class MessageSource:
             self._take(trace)
 
 
-def _probability(message: TraceMessage) -> float | None:
+def _probability(message: envelope.TraceMessage) -> float | None:
     try:
-        probability = float(message.headers[HEADER_PROBABILITY])
+        probability = float(message.headers[envelope.HEADER_PROBABILITY])
     except (KeyError, ValueError):
         return None
     return probability if 0.0 < probability <= 1.0 else None
 
 
-def read_message(message: TraceMessage, limit: int, keys: TransportKeys | None) -> ExportTraceServiceRequest:
+def read_message(message: envelope.TraceMessage, limit: int, keys: TransportKeys | None) -> ExportTraceServiceRequest:
     """The spans of a message. Raises UnreadableMessageError for a payload of more than `limit` bytes, of an unknown
     schema, for one that these keys cannot open, and for one that is no `TracesData`."""
     if len(message.payload) > limit:
-        raise UnreadableMessageError(
+        raise envelope.UnreadableMessageError(
             f"too_large: the payload has {len(message.payload)} bytes, at most {limit} are read"
         )
-    schema = message.headers.get(HEADER_SCHEMA, SCHEMA)
-    if schema != SCHEMA:
-        raise UnreadableMessageError(f"schema: {HEADER_SCHEMA} is {schema[:20]!r}, this release reads {SCHEMA!r}")
+    schema = message.headers.get(envelope.HEADER_SCHEMA, envelope.SCHEMA)
+    if schema != envelope.SCHEMA:
+        raise envelope.UnreadableMessageError(
+            f"schema: {envelope.HEADER_SCHEMA} is {schema[:20]!r}, this release reads {envelope.SCHEMA!r}"
+        )
     try:
         return cast("ExportTraceServiceRequest", ExportTraceServiceRequest.FromString(payload_of(message, keys)))
     except DecodeError:
-        raise UnreadableMessageError("undecodable: the payload is no TracesData in protobuf") from None
+        raise envelope.UnreadableMessageError("undecodable: the payload is no TracesData in protobuf") from None

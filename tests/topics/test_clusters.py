@@ -31,7 +31,6 @@ def test_groups_are_bounded() -> None:
 
 
 def test_the_nearest_centre() -> None:
-    """Its number and cosine; none without centres."""
     centres = np.eye(3, dtype=np.float32)
     best, similarity = clusters.nearest(centres[[2, 0]], centres)
     assert (best.tolist(), similarity.tolist()) == ([2, 0], [1.0, 1.0])
