@@ -63,7 +63,7 @@ def test_a_new_version_joins_the_older_one(store_url: str, capsys: pytest.Captur
     with closing(open_store(store_url)) as store:
         log = store.get(made(3).trace.trace_id.to_bytes(16, "big").hex())
     assert {(s.value, s.label) for _, s in log.history} == {(1.0, "pass")}
-    assert [(s.version, s.sampling_probability) for _, s in log.history] == [("1", 1.0), ("2", 0.5)]
+    assert [(s.version, s.sampling_probability) for _, s in log.history] == [("1", 0.5), ("2", 0.5)]
     before = _rows(store_url)
     assert rescore(store_url, BRIEF) == 0
     assert "all scores are there, nothing is to be done" in capsys.readouterr().err

@@ -104,11 +104,11 @@ class Outer(Workflow):
 
 MODELS = {
     "predict, streamed": Scenario(lambda: list(model("A B").stream(PROMPT, x="it")), (("Say it", "A B"),), "chat"),
-    "object": Scenario(lambda: joking().structured_predict(Joke, PROMPT, x="it"), OBJECT, "workflow chat tool"),
+    "object": Scenario(lambda: joking().structured_predict(Joke, PROMPT, x="it"), OBJECT, "workflow chat"),
     "object in parts, asynchronous": Scenario(lambda: asyncio.run(read_objects()), OBJECT, "chat"),
     "program of functions": Scenario(
         lambda: FunctionCallingProgram.from_defaults(output_cls=Joke, prompt=PROMPT, llm=joking())(x="it"), OBJECT,
-        "workflow chat tool",
+        "workflow chat",
     ),
     "chat with tools": Scenario(
         lambda: model(calls("add", a=1, b=2)).chat_with_tools([FunctionTool.from_defaults(add)], user_msg="q?"), (),
@@ -126,7 +126,7 @@ ENGINES = {
     ),
     "structured model": Scenario(
         lambda: index().as_query_engine(llm=joking().as_structured_llm(Joke)).query("q?"),
-        (("q?", '{"setup": "s"}'),), "workflow retrieval chat tool", BOTH,
+        (("q?", '{"setup": "s"}'),), "workflow retrieval chat", BOTH,
     ),
     "reranked by a model": Scenario(
         querying("yes", node_postprocessors=[LLMRerank(llm=model("Doc: 2, Relevance: 9"), top_n=1)]),
