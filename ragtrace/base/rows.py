@@ -113,6 +113,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
     texts = [(f"{s.get('tool')} #{n}", str(s.get("result") or "")) for n, s in enumerate(calls, 1)]
     results = [Document(*t, source="tool") for t in texts if t[1] and not any(t[1] in d.content for d in contexts)]
     model = None if values.get("model") is None else str(values["model"])
+    is_empty = _list_or_text(values.get("contexts")) == []  # a retrieval ran and returned nothing
     trace = Trace(
         trace_id=number,
         span_id=number,
@@ -121,9 +122,7 @@ def row_of(fields: Mapping[str, Any], number: int, columns: Mapping[str, str] | 
         answer=_text(values, "answer"),
         reference=_text(values, "reference") or None,
         attributes={name: _list_or_text(values[name]) for name in ("constraints",) if values.get(name) is not None},
-        facts=Facts(
-            model=model, steps=steps, retrievals=int(_list_or_text(values.get("contexts")) == [])
-        ),  # []: it found nothing
+        facts=Facts(model=model, steps=steps, retrievals=int(is_empty)),
     )
     return Row(number if id is None else id, trace, model or "", _number(values, "duration"), _number(values, "cost"))
 

@@ -480,9 +480,9 @@ def test_what_a_step_threw_out_does_not_come_back_in_the_result_of_the_search(re
 
 def test_a_second_search_that_finds_less_throws_nothing_out(recorded: Recorded, config: Any) -> None:
     """Both results are in the prompt of the model that answered."""
-    found = {"all": FOUND.documents, "one": FOUND.documents[:1]}
+    results = {"all": FOUND.documents, "one": FOUND.documents[:1]}
     look = tool("look", description="Finds.", response_format="content_and_artifact")(
-        lambda what: ("\n".join(d.page_content for d in found[what]), found[what])
+        lambda what: ("\n".join(d.page_content for d in results[what]), results[what])
     )
     model = chat(call("look", what="all"), call("look", identity="c2", what="one"), "12 months.")
     create_agent(model, [look]).invoke({"messages": [("user", "How long?")]}, config)

@@ -163,7 +163,7 @@ def test_spans_that_pass_are_redacted_where_the_setting_asks_for_it() -> None:
 def test_what_goes_to_a_broker_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `redact_others`: the broker's messages are ragtrace's own."""
     messages: list[Any] = []
-    publisher = SimpleNamespace(publish=lambda given: [messages.append(each) or "" for each in given], close=None)
+    publisher = SimpleNamespace(publish=lambda batch: [messages.append(each) or "" for each in batch], close=None)
     monkeypatch.setattr(service, "_publisher", lambda _: service.MessageDestination(publisher))
     message = request_of(1)
     message.resource_spans[0].scope_spans[0].spans[0].attributes.add(key="note").value.string_value = "ada@example.org"

@@ -185,7 +185,7 @@ def _app(name: str, entries: Sequence[JournalEntry], since: float, until: float)
     dropped: Counter[str] = Counter()
     for entry in now:
         dropped.update(entry.dropped)
-    # A dropped request stands for as many as the others do.
+    # A dropped request has the mean weight of the evaluated ones.
     share = 1.0 + dropped.total() / max(1, len(evaluated))
     requests = share * math.fsum(1.0 / entry.probability for entry in evaluated)
     histories: defaultdict[str, _History] = defaultdict(lambda: _History(since, until))
