@@ -1,15 +1,15 @@
 """Asks a backend's REST API. Credentials are in headers alone: never in a URL, an error or a log line."""
 
 import base64
-import email.utils
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from requests import PreparedRequest, Request, RequestException
+from requests import PreparedRequest, Request, RequestException, Response
+from urllib3.exceptions import InvalidHeader
+from urllib3.util import Retry
 
 from ragtrace._version import __version__
 from ragtrace.base.background import after_fork
@@ -127,7 +127,7 @@ class RestClient:
         message = f"{self.name} at {self._url} answered {method} {path} with {status}"
         if status in _BUSY:
             busy = UnavailableError(message)
-            busy.retry_after = _seconds(response.headers.get("retry-after", ""))
+            busy.retry_after = _seconds(response)
             raise busy
         if status >= 500:
             raise ServerError(f"{message}: {response.text[:200]}")
@@ -143,13 +143,9 @@ class RestClient:
         self._session.close()
 
 
-def _seconds(text: str) -> float:
-    """What a header Retry-After says: a number of seconds, or a date."""
+def _seconds(response: Response) -> float:
+    """What the header Retry-After says, a number of seconds or a date; 0 where it says nothing."""
     try:
-        return min(max(float(text), 0.0), _LONGEST)
-    except ValueError:
-        pass
-    try:
-        return min(max(email.utils.parsedate_to_datetime(text).timestamp() - time.time(), 0.0), _LONGEST)
-    except (ValueError, TypeError):
+        return min(Retry().get_retry_after(response) or 0.0, _LONGEST)  # type: ignore[arg-type]  # reads headers alone
+    except InvalidHeader:
         return 0.0

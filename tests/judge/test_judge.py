@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
@@ -125,9 +126,11 @@ def test_a_server_that_is_down_refuses_no_form(judging: Callable[..., Judge]) ->
     assert served.requests[-1]["response_format"]["type"] == "json_schema"
 
 
-@pytest.mark.parametrize(("seconds", "pause"), [("0", 0.0), ("1.5", 1.5), ("9999", client._WAIT)])
-def test_the_server_says_when_to_come_back(seconds: str, pause: float) -> None:
-    failure = SimpleNamespace(response=SimpleNamespace(headers={"retry-after": seconds}))
+@pytest.mark.parametrize(
+    ("value", "pause"), [("0", 0), ("7", 7), ("9999", client._WAIT), ("Fri, 31 Dec 2100 00:00:00 GMT", client._WAIT)]
+)
+def test_the_server_says_when_to_come_back(value: str, pause: float) -> None:
+    failure = SimpleNamespace(response=httpx.Response(429, headers={"retry-after": value}))
     assert client._pause(SimpleNamespace(outcome=SimpleNamespace(exception=lambda: failure))) == pause
 
 

@@ -305,13 +305,15 @@ class Judge:
 def _pause(state: Any) -> float:
     """Seconds before the next try: what the server asks for, else doubling with jitter."""
     import tenacity
+    from urllib3.exceptions import InvalidHeader
+    from urllib3.util import Retry
 
     error = state.outcome.exception() if state.outcome is not None else None
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
     try:
-        return min(_WAIT, max(0.0, float(headers.get("retry-after", ""))))
-    except (TypeError, ValueError):
-        return float(tenacity.wait_random_exponential(multiplier=0.5, max=_WAIT)(state))
+        seconds = Retry().get_retry_after(getattr(error, "response"))  # noqa: B009 httpx' response has headers, too
+    except (AttributeError, InvalidHeader):
+        seconds = None
+    return min(_WAIT, tenacity.wait_random_exponential(multiplier=0.5)(state) if seconds is None else seconds)
 
 
 def _ledger(settings: Settings) -> Ledger:
