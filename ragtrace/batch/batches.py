@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing import connection, get_context, parent_process
 
 from ragtrace import plugins
 from ragtrace.base.rows import Item, Row
 from ragtrace.errors import DataError
-from ragtrace.evaluation import Evaluator, run
+from ragtrace.evaluation import Evaluator, run, under
 from ragtrace.records import Score
 from ragtrace.settings import Settings
 
@@ -35,6 +35,17 @@ class ScoredRow:
 
     row: Row
     scores: Mapping[str, Score]
+
+
+def relabelled(line: ScoredRow, calibrated: Mapping[str, Evaluator]) -> ScoredRow:
+    """The row with its scores under the calibrated thresholds, and with the probability with which the evaluators saw a
+    request like this one: that of its log."""
+    probability = line.row.trace.sampling_probability
+    scores = {
+        name: replace(under(calibrated[name], score) if name in calibrated else score, sampling_probability=probability)
+        for name, score in line.scores.items()
+    }
+    return ScoredRow(line.row, scores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from ragtrace import plugins
+from ragtrace import calibrations, plugins
 from ragtrace._version import __version__
 from ragtrace.base.rows import Item, Row, read
-from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
+from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, relabelled, score_batches
 from ragtrace.batch.checkpoint import Checkpoint, run_id
 from ragtrace.batch.columns import notes
 from ragtrace.batch.reporting.files import check_target, replacing
@@ -113,10 +113,11 @@ def evaluate(
     with ExitStack() as stack:
         if any(check.asks_judge for check in checks):
             settings = prepare_judge(settings, target, parallel, stack)
+        checks = calibrations.under_file(settings.calibration_file, checks)
         by_name = dict(zip(names, checks, strict=True))
         checkpoint = None if target is None else _checkpoint(plan, by_name, settings, target)
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out
-        writer = _Writer(stream, [c.name for c in checks], strict=plan.strict, keep=keep)
+        writer = _Writer(stream, checks, strict=plan.strict, keep=keep)
         workers = Workers(names, settings, count if parallel else 0, stack)
         for batch in resumed_batches(chain(head, items), checkpoint, lambda rest: score_batches(rest, workers)):
             writer.write(batch)
@@ -133,9 +134,10 @@ def evaluate(
 class _Writer:
     """Writes the scores of each row, and prints the errors of unusable lines."""
 
-    def __init__(self, out: IO[str], names: Sequence[str], *, strict: bool, keep: bool) -> None:
+    def __init__(self, out: IO[str], checks: Sequence[Evaluator], *, strict: bool, keep: bool) -> None:
         self._out, self._strict, self._keep = out, strict, keep
-        self.figures = RunFigures(names)
+        self._calibrated = {c.name: c for c in checks if c.version != calibrations.own_version(c.version)}
+        self.figures = RunFigures(check.name for check in checks)
         self.lines: list[ScoredRow] = []
         self.errors: list[DataError] = []
         self.done = 0
@@ -150,12 +152,13 @@ class _Writer:
                 print(f"ragtrace eval: {item}", file=sys.stderr)
                 continue
             self.done += 1
-            if item.row.perturbation is None:
-                self.figures.add(item.scores)
-            scores = {name: as_dict(score) for name, score in item.scores.items()}
-            self._out.write(json.dumps({"id": item.row.id, "scores": scores}, ensure_ascii=False) + "\n")
+            line = relabelled(item, self._calibrated)
+            if line.row.perturbation is None:
+                self.figures.add(line.scores)
+            scores = {name: as_dict(score) for name, score in line.scores.items()}
+            self._out.write(json.dumps({"id": line.row.id, "scores": scores}, ensure_ascii=False) + "\n")
             if self._keep:
-                self.lines.append(item)
+                self.lines.append(line)
 
 
 def _with_perturbed(items: Iterator[Item], kinds: Sequence[str]) -> Iterator[Item]:

@@ -22,6 +22,7 @@ from ragtrace.batch.columns import notes
 from ragtrace.batch.reporting.files import read_run
 from ragtrace.batch.run import Plan, _checkpoint
 from ragtrace.batch.selection import parse_names, suitable
+from ragtrace.calibrations import Calibrated, save
 from ragtrace.cli import main
 from tests.judge import server as s
 from tests.judge_settings import judge_settings, own_settings  # noqa: F401 fixtures
@@ -356,6 +357,19 @@ def test_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "a file cannot be a folder" in capsys.readouterr().err
     assert main([*arguments, "--fail-under", "faithfulness=0.1", "--fail-under", "faithfulness=67%"]) == 3
     assert "faithfulness: 4 of 6 rows of small pass, fewer than 67 %" in capsys.readouterr().err
+
+
+def test_calibrated_thresholds_hold_here_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = jsonl(tmp_path / "d.jsonl", [{"query": "q", "answer": "Paris in May.", "contexts": ["Paris in June."]}])
+    check = plugins.load("groundedness_lexical")
+    file, out = tmp_path / "c.json", tmp_path / "out"
+    monkeypatch.setenv("RAGTRACE_CALIBRATION_FILE", str(file))
+    labels = []
+    for threshold in (0.0, 1.0):
+        save(file, [Calibrated(check.name, check.version, 2, threshold, check.direction, 1.0)])
+        assert main(["eval", str(data), "--evaluators", check.name, "--out", str(out)]) == 0
+        labels.append(lines(out)[0]["scores"][check.name]["label"])
+    assert labels == ["pass", "fail"]
 
 
 @pytest.mark.parametrize("targets", [{"--out": "in"}, {"--junit": "in"}, {"--out": "x", "--junit": "x"}])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,14 +12,14 @@ from typing import Any
 
 from ragtrace import calibrations, plugins
 from ragtrace.base.rows import Item
-from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, score_batches
+from ragtrace.batch.batches import BATCH, ScoredBatch, ScoredRow, Workers, relabelled, score_batches
 from ragtrace.batch.checkpoint import Checkpoint
 from ragtrace.batch.rescore.ray_cluster import RayCluster, RaySource, evaluate_on_ray, task_size
 from ragtrace.batch.run import prepare_judge, resumed_batches
 from ragtrace.batch.selection import parse_names
 from ragtrace.batch.table import RunFigures
 from ragtrace.errors import DataError, SettingError
-from ragtrace.evaluation import Evaluator, under
+from ragtrace.evaluation import Evaluator
 from ragtrace.live import requirements
 from ragtrace.settings import Settings
 
@@ -64,8 +64,7 @@ def load_suite(names: str, settings: Settings) -> RescoreSuite:
     own = tuple(plugins.load_all(parsed))
     if absent := requirements.missing(own, settings):
         raise SettingError(requirements.explain(absent))
-    checks = own if not settings.calibration_file else calibrations.File(settings.calibration_file)(own)
-    return RescoreSuite(parsed, checks, own, settings)
+    return RescoreSuite(parsed, calibrations.under_file(settings.calibration_file, own), own, settings)
 
 
 @dataclass(slots=True)
@@ -147,7 +146,7 @@ def run_suite(
         if suite.asks_judge:
             settings = prepare_judge(settings, target, parallel, stack)
         for batch in evaluate(settings, stack):
-            rows = [_labelled(line, calibrated) for line in batch.lines if isinstance(line, ScoredRow)]
+            rows = [relabelled(line, calibrated) for line in batch.lines if isinstance(line, ScoredRow)]
             write(rows)
             outcome.figures.add_time(batch.seconds)
             for row in rows:
@@ -159,14 +158,3 @@ def run_suite(
                 progress(len(batch.lines))
     outcome.seconds = time.monotonic() - started
     return outcome
-
-
-def _labelled(line: ScoredRow, calibrated: Mapping[str, Evaluator]) -> ScoredRow:
-    """The row with its scores under the calibrated thresholds, and with the probability with which the evaluators saw a
-    request like this one: that of its log."""
-    probability = line.row.trace.sampling_probability
-    scores = {
-        name: replace(under(calibrated[name], score) if name in calibrated else score, sampling_probability=probability)
-        for name, score in line.scores.items()
-    }
-    return ScoredRow(line.row, scores)
