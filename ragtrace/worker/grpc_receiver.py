@@ -1,9 +1,10 @@
 """Receives OTLP over gRPC. Only traces: other signals get UNIMPLEMENTED from gRPC itself."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -16,10 +17,12 @@ from ragtrace.errors import SettingError
 from ragtrace.worker.intake import BUSY, GRPC_CODES, UNAVAILABLE, Intake
 from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, WorkerSettings, split_address
 
+_T = TypeVar("_T")
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
-_THREADS = 8
 _CALLS = 256
 """Calls at a time; gRPC answers more with RESOURCE_EXHAUSTED."""
+_MESSAGE_SECONDS = 15.0
+"""In which a call's message must come: a silent sender takes no thread, but one of the calls."""
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -29,8 +32,20 @@ class GrpcReceiver:
     def __init__(self, settings: WorkerSettings, senders: Senders, intake: Intake) -> None:
         """Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
         self._settings, self._senders, self._intake = settings, senders, intake
-        self._server = grpc.server(
-            ThreadPoolExecutor(_THREADS, thread_name_prefix="ragtrace-grpc"),
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ragtrace-grpc", daemon=True)
+        self._thread.start()
+        try:
+            self._server, self.port = self._await(self._create())
+        except SettingError:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            raise
+
+    def _await(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _create(self) -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server(
             maximum_concurrent_rpcs=_CALLS,
             options=[
                 ("grpc.max_receive_message_length", BODY_BYTES),
@@ -40,17 +55,14 @@ class GrpcReceiver:
         # Bytes instead of messages: gRPC answers damaged ones with INTERNAL, and logs each with a traceback. A stream
         # of one: the call arrives before its message, so that one that is too long is counted.
         method = grpc.stream_unary_rpc_method_handler(self._export)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Export": method}),))
-        self.port = self._bind()
-
-    def _bind(self) -> int:
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Export": method}),))
         address = self._settings.grpc
         split_address(address, "grpc")
         try:
             credentials = _credentials(self._settings)
             if credentials is None:
-                return int(self._server.add_insecure_port(address))
-            return int(self._server.add_secure_port(address, credentials))
+                return server, server.add_insecure_port(address)
+            return server, server.add_secure_port(address, credentials)
         except OSError as error:
             raise SettingError(f"the certificates of the worker cannot be read: {error}") from error
         except (RuntimeError, ValueError) as error:
@@ -58,32 +70,35 @@ class GrpcReceiver:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._server.start()
+        self._await(self._server.start())
 
     def stop(self, seconds: float) -> None:
         """Take no further calls; those under way may take so long."""
-        self._server.stop(seconds).wait(seconds + 1.0)
+        if self._thread.is_alive():
+            self._await(self._server.stop(seconds))
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
 
-    def _export(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+    async def _export(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
         try:
             metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
             sender = self._senders.check(metadata.get("authorization", ""))
             self._intake.check_open()
-            response = self._intake.take(self._read(messages), "", PROTOBUF, sender)
+            response = await asyncio.to_thread(self._intake.take, await self._read(messages), "", PROTOBUF, sender)
         except IntakeError as error:
             self._intake.refuse(error)
-            self._abort(context, error)
+            await self._abort(context, error)
         return bytes(response.SerializeToString())
 
-    def _read(self, messages: Iterator[bytes]) -> bytes:
-        """The message of a call. Raises IntakeError where none comes: gRPC has refused it, or the sender is gone."""
+    async def _read(self, messages: AsyncIterator[bytes]) -> bytes:
+        """The message of a call. Raises IntakeError where none comes: gRPC has refused it, or the sender is silent."""
         try:
-            return next(messages)
-        except (StopIteration, grpc.RpcError):
-            message = f"no message came with the call: it has more than {BODY_BYTES} bytes, or its sender went away"
+            return await asyncio.wait_for(anext(messages), _MESSAGE_SECONDS)
+        except (StopAsyncIteration, TimeoutError, grpc.RpcError):
+            message = f"no message came with the call: it has more than {BODY_BYTES} bytes, or its sender is silent"
             raise IntakeError(400, "incomplete", message) from None
 
-    def _abort(self, context: grpc.ServicerContext, error: IntakeError) -> NoReturn:
+    async def _abort(self, context: Any, error: IntakeError) -> NoReturn:
         code = _CODES[GRPC_CODES.get(error.status, 3)]
         if error.status in (BUSY, UNAVAILABLE):
             info = RetryInfo(retry_delay=Duration(seconds=RETRY_SECONDS))
@@ -96,7 +111,7 @@ class GrpcReceiver:
                 ("google.rpc.retryinfo-bin", info.SerializeToString()),
             )
             context.set_trailing_metadata(trailers)
-        context.abort(code, error.message)
+        await context.abort(code, error.message)
         raise error  # not reached: `abort` raises
 
 

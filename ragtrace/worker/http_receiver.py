@@ -6,7 +6,6 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvicorn
@@ -20,7 +19,6 @@ from ragtrace.worker.intake import BUSY, GRPC_CODES, UNAVAILABLE, Intake
 from ragtrace.worker.worker_settings import BODY_BYTES, RETRY_SECONDS, Senders, WorkerSettings, split_address
 
 _TRACES = "/v1/traces"
-_THREADS = 8
 _REQUESTS = 256
 """Requests at a time whose bodies have come."""
 _BODY_SECONDS = 60.0
@@ -47,7 +45,6 @@ class HttpReceiver:
 
         Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
         self._settings, self._senders, self._intake, self._unready_reason = settings, senders, intake, unready_reason
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragtrace-http")
         self._under_way = self._bytes = 0
         host, port = split_address(settings.http, "http")
         self._server = uvicorn.Server(self._config(host, port))
@@ -86,7 +83,6 @@ class HttpReceiver:
         """Take no further requests; those under way may take so long."""
         self._server.should_exit = True
         self._thread.join(seconds + 1.0)
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -131,10 +127,9 @@ class HttpReceiver:
         try:
             await self._read_body(receive, chunks)
             coding = headers.get("content-encoding", "").strip().lower()
-            loop = asyncio.get_running_loop()
             self._under_way += 1
             try:
-                return await loop.run_in_executor(self._pool, self._take, b"".join(chunks), coding, kind, sender)
+                return await asyncio.to_thread(self._take, b"".join(chunks), coding, kind, sender)
             finally:
                 self._under_way -= 1
         finally:

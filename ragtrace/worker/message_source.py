@@ -37,22 +37,14 @@ class MessageSource:
     dead letter."""
 
     def __init__(
-        self,
-        transport: envelope.Transport,
-        settings: WorkerSettings,
-        buffer: MessageBuffer,
-        ledger: SpanCounts,
-        *,
-        take: Callable[[OpenTrace], None],
-        is_idle: Callable[[], bool],
-        keys: TransportKeys | None,
+        self, transport: envelope.Transport, settings: WorkerSettings, buffer: MessageBuffer, ledger: SpanCounts, *,
+        take: Callable[[OpenTrace], None], is_idle: Callable[[], bool], keys: TransportKeys | None,
         contents: StoredContents,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`take` evaluates a trace; `is_idle` says whether all that was taken is evaluated;
         `keys` open sealed messages, `contents` has the requests of those that have ids alone."""
         self._transport, self._settings, self._buffer, self._ledger = transport, settings, buffer, ledger
-        self._take, self._is_idle, self._keys = take, is_idle, keys
-        self._contents = contents
+        self._take, self._is_idle, self._keys, self._contents = take, is_idle, keys, contents
         self._stop = threading.Event()
         self._pause, self._lag_read = _FIRST_PAUSE, 0.0
         self._thread = threading.Thread(target=self._run, name="ragtrace-fetch", daemon=True)

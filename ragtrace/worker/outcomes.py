@@ -57,11 +57,9 @@ def marked(payload: bytes, marks: bytes) -> bytes:
     for _, _, span in spans_in(request):
         if (mark := more.get(span.span_id)) is not None:
             names = {pair.key for pair in mark.attributes}
-            others = [pair for pair in span.attributes if pair.key not in names]
-            if len(others) < len(span.attributes):  # marks of an earlier evaluation
-                del span.attributes[:]
-                span.attributes.extend(others)
-            span.attributes.extend(mark.attributes)
+            others = [pair for pair in span.attributes if pair.key not in names]  # some are of an earlier evaluation
+            del span.attributes[:]
+            span.attributes.extend([*others, *mark.attributes])
     return bytes(request.SerializeToString())
 
 

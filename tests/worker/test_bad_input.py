@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -126,6 +127,18 @@ def test_a_bad_message_is_refused_over_grpc(body: bytes, compression: Any, code:
     assert refused.value.code() is code
     assert _is_served(run)
     run.wait(lambda s: sum(s.refused.values()) == before + 1)
+
+
+def test_silent_grpc_calls_keep_nobody_out(run: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty senders open a call and say nothing: others are served, and theirs end."""
+    monkeypatch.setattr(grpc_receiver, "_MESSAGE_SECONDS", 1.0)
+    silence = threading.Event()
+    with grpc.insecure_channel(f"127.0.0.1:{run.worker.grpc_port}") as channel:
+        export = channel.stream_unary(_EXPORT)
+        silent = [export.future(iter(silence.wait, True), timeout=30) for _ in range(40)]
+        assert _is_served(run)
+        assert all(call.code() is grpc.StatusCode.INVALID_ARGUMENT for call in silent)
+        silence.set()
 
 
 def test_spans_without_valid_ids_are_left_out(run: Running) -> None:
