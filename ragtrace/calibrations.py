@@ -207,8 +207,3 @@ class File:
                 "ragtrace: the calibration of %s is for version %s, but version %s runs: it keeps its own threshold",
                 check.name, entry.version, check.version,
             )  # fmt: skip
-
-
-def under_file(path: str, checks: Sequence[Evaluator]) -> tuple[Evaluator, ...]:
-    """The evaluators with the calibrations of a file; unchanged where it is "" or missing. Raises DataError."""
-    return File(path)(checks) if path else tuple(checks)

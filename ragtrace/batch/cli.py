@@ -190,16 +190,11 @@ def _plan(options: argparse.Namespace, gates: Sequence[Gate]) -> tuple[Plan, lis
         check_gate("--fail-under", checks[gate.name], gate)
     requirements.check(list(checks.values()), used)
     plan = Plan(
-        path=options.file,
-        names=() if is_auto else tuple(dict.fromkeys((*names, *required))),
-        required=tuple(required),
-        columns=parse_pairs("--map", options.map),
-        perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()),
-        jobs=options.jobs,
-        strict=options.strict,
-        fresh=options.fresh,
-        settings=used,
-    )
+        path=options.file, names=() if is_auto else tuple(dict.fromkeys((*names, *required))),
+        required=tuple(required), columns=parse_pairs("--map", options.map),
+        perturb=tuple(kind.strip() for kind in options.perturb.split(",") if kind.strip()), jobs=options.jobs,
+        strict=options.strict, fresh=options.fresh, settings=used,
+    )  # fmt: skip
     return plan, gates
 
 

@@ -113,7 +113,8 @@ def evaluate(
     with ExitStack() as stack:
         if any(check.asks_judge for check in checks):
             settings = prepare_judge(settings, target, parallel, stack)
-        checks = calibrations.under_file(settings.calibration_file, checks)
+        if settings.calibration_file:
+            checks = calibrations.File(settings.calibration_file)(checks)
         by_name = dict(zip(names, checks, strict=True))
         checkpoint = None if target is None else _checkpoint(plan, by_name, settings, target)
         stream = stack.enter_context(open_output(out)) if isinstance(out, Path) else out

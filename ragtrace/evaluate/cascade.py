@@ -51,18 +51,10 @@ def cascade(
         f"them answered. Near is within {BAND}, less where the judge's budget runs short."
     )
     return evaluator(
-        name=called,
-        needs=local.needs,
-        threshold=threshold,
-        direction=local.direction,
-        range=local.range,
-        method=local.method,
-        asks_judge=True,
-        batch=True,
-        version=f"{local.version}.{judge.version}",
-        timeout=TIMEOUT,
+        name=called, needs=local.needs, threshold=threshold, direction=local.direction, range=local.range,
+        method=local.method, asks_judge=True, batch=True, version=f"{local.version}.{judge.version}", timeout=TIMEOUT,
         source=local.source,
-    )(check)
+    )(check)  # fmt: skip
 
 
 def _doubtful(scores: Sequence[Score], threshold: float, band: Callable[[], float]) -> list[int]:

@@ -212,14 +212,9 @@ def _distinct(names: Iterable[str]) -> tuple[str, ...]:
 
 def _figures(tally: ScoreTally) -> Figures:
     return Figures(
-        tally.evaluated,
-        tally.passes.rate(),
-        tally.mean(),
-        dict(tally.verdicts.most_common()),
-        dict(tally.errors.most_common()),
-        dict(tally.failures.most_common()),
-        tally.cost,
-    )
+        tally.evaluated, tally.passes.rate(), tally.mean(), dict(tally.verdicts.most_common()),
+        dict(tally.errors.most_common()), dict(tally.failures.most_common()), tally.cost,
+    )  # fmt: skip
 
 
 class _History:

@@ -64,7 +64,8 @@ def load_suite(names: str, settings: Settings) -> RescoreSuite:
     own = tuple(plugins.load_all(parsed))
     if absent := requirements.missing(own, settings):
         raise SettingError(requirements.explain(absent))
-    return RescoreSuite(parsed, calibrations.under_file(settings.calibration_file, own), own, settings)
+    checks = own if not settings.calibration_file else calibrations.File(settings.calibration_file)(own)
+    return RescoreSuite(parsed, checks, own, settings)
 
 
 @dataclass(slots=True)

@@ -239,17 +239,10 @@ class Judge:
         settings = self._settings
         access = {"api_base": settings.judge_api_base, "api_key": self._key}
         return self._litellm.completion(
-            model=self.model,
-            messages=list(messages),
-            temperature=temperature,
-            max_tokens=settings.judge_max_tokens,
-            timeout=settings.judge_timeout,
-            num_retries=0,
-            max_retries=0,
-            drop_params=True,
-            **options,
+            model=self.model, messages=list(messages), temperature=temperature, max_tokens=settings.judge_max_tokens,
+            timeout=settings.judge_timeout, num_retries=0, max_retries=0, drop_params=True, **options,
             **{name: value for name, value in access.items() if value},
-        )
+        )  # fmt: skip
 
     def _most(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Usage:
         """The most tokens that a request can have: no tokenizer makes more tokens than bytes."""
