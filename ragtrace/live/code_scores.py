@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from opentelemetry import trace as otel
+
 from ragtrace.base.background import Background, Bounds, after_fork
 from ragtrace.records import Evaluation, Facts, Score, Trace
 from ragtrace.sampling import Decision
@@ -21,7 +23,7 @@ _REQUESTS = 10_000
 _SCORES = 10_000
 """Scores that wait at most."""
 _WAIT = 30.0
-"""Seconds that a score waits at most for the evaluation of its request."""
+"""Seconds that a score waits at most for the evaluation of its request; one that is given inside of it: an hour."""
 
 _LABEL_FACTS = ("app", "env", "prompt_version", "model", "response_id", "unrecorded")
 """The facts that metrics and events show. The others, e.g. steps and spans, would keep a request's memory alive."""
@@ -65,11 +67,13 @@ class CodeScores:
 
     def add(self, trace_id: int, score: Score) -> bool:
         """Take a score; False if too many wait, or after `close`. Never waits."""
+        is_inside = otel.get_current_span().get_span_context().trace_id == trace_id
         with self._lock:
             if self._count >= _SCORES or self._queue.closed:
                 return False
             self._count += 1
-            self._waiting.setdefault(trace_id, _Waiting(time.monotonic() + _WAIT)).scores.append(score)
+            until = time.monotonic() + (3_600.0 if is_inside else _WAIT)
+            self._waiting.setdefault(trace_id, _Waiting(until)).scores.append(score)
         return self._queue.put(None) is None
 
     def take(self, trace_id: int) -> Sequence[Score]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import ragtrace
 from ragtrace.evaluation import evaluator
+from ragtrace.live import code_scores
 from ragtrace.records import Facts, Trace
 from ragtrace.testing import Capture, make_trace
 from tests.row_files import rows
@@ -44,12 +45,15 @@ def read_spans(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_score_before_the_evaluation_leaves_with_it(start: Start, tmp_path: Path) -> None:
+def test_a_score_before_the_evaluation_leaves_with_it(start: Start, tmp_path: Path, monkeypatch: Any) -> None:
+    """Also where the request goes on for longer than other scores wait."""
+    monkeypatch.setattr(code_scores, "_WAIT", 0.0)
     capture = Capture()
     start(spans_file=str(tmp_path / "spans.jsonl"), evaluators=[slow], sinks=[capture])
     with ragtrace.request("How long?") as request:
         request.answered("For 24 months.")
         assert ragtrace.score(request.trace_id, "helpful", True, explanation="clicked")
+        time.sleep(0.1)
     assert ragtrace.score(int(request.trace_id, 16), "Star rating", 4, label="good")
     assert ragtrace.flush(60)
     (evaluation,) = capture.evaluations
