@@ -2,6 +2,7 @@
 
 import re
 
+from ragtrace.evaluate.models.language_id import foreign_language
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 
@@ -13,11 +14,13 @@ _MAX_CHARS = 20_000
 
 def entities(text: str) -> list[str]:
     """The distinct entities of a text's first 20,000 characters, in order: numbers and dates, acronyms, capitalised
-    names inside sentences, and people and addresses that the embedded model finds."""
+    names inside sentences (not in German, where each noun is), and people and addresses that the embedded model
+    finds."""
     from ragtrace.evaluate.models.person_names import names
 
     text = text[:_MAX_CHARS]
-    spans = [m.span() for pattern in (_NUMBER, _ACRONYM, _PROPER) for m in pattern.finditer(text)]
+    patterns = [_NUMBER, _ACRONYM, *([] if foreign_language(text) == "de" else [_PROPER])]
+    spans = [m.span() for pattern in patterns for m in pattern.finditer(text)]
     spans += [(n.start, n.end) for n in names(text)]
     kept_spans: list[tuple[int, int]] = []
     for start, end in sorted(spans, key=lambda s: (s[0], -s[1])):
@@ -30,6 +33,7 @@ def entities(text: str) -> list[str]:
     needs={"documents", "reference"},
     threshold=0.75,
     method="model",
+    version="2",
     source="Ejento evaluation metrics, 2.2; RAGAS context entity recall, entities by the embedded model and by form",
 )
 def context_entities_recall(trace: Trace) -> Score | None:

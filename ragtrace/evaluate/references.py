@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrace.evaluate.arithmetic import average_precision, correctness
-from ragtrace.evaluate.groundedness import Checked, by_model, check, not_scored
+from ragtrace.evaluate.groundedness import by_model, check, not_scored
 from ragtrace.evaluate.similarity import cosine_of, embed_groups, prose_or_first
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
@@ -23,19 +23,30 @@ _OF_NOISE: dict[str, Any] = {
     "threshold": 0.25,
     "direction": "lower",
     "method": "model",
-    "version": "6",
+    "version": "7",
 }
 
 
-def _correct(trace: Trace) -> Checked | str:
+def _judged(query: str, text: str, chunks: Sequence[str]) -> list[bool] | str:
+    """Per claim of a text whether the chunks support it, or the reason why none can be compared."""
+    result = check(query, text, chunks)
+    return result if isinstance(result, str) else [p >= _CORRECT for p in result.supported()]
+
+
+def _supported(query: str, text: str, *chunks: str) -> list[bool]:
+    """The same, empty where none can be compared."""
+    result = _judged(query, text, chunks)
+    return [] if isinstance(result, str) else result
+
+
+def _as_context(trace: Trace, answer: str) -> str:
+    """An answer behind its question: a bare "Oslo" or "Yes" says too little to support a sentence."""
+    return f"{trace.query} {answer}"
+
+
+def _correct(trace: Trace) -> list[bool] | str:
     """The answer's claims judged against the reference."""
-    return check(trace.query, trace.answer, [trace.reference or ""])
-
-
-def _entails(chunk: str, query: str, text: str) -> list[bool]:
-    """Per claim of a text whether a chunk supports it."""
-    result = check(query, text, [chunk])
-    return [] if isinstance(result, str) else [p >= _CORRECT for p in result.supported()]
+    return _judged(trace.query, trace.answer, [_as_context(trace, trace.reference or "")])
 
 
 @evaluator(**_OF_NOISE, source="Ejento evaluation metrics, 2.4")
@@ -44,22 +55,20 @@ def noise_sensitivity(trace: Trace) -> Score:
     result = _correct(trace)
     if isinstance(result, str):
         return not_scored("noise_sensitivity", result)
-    wrong = sum(p < _CORRECT for p in result.supported())
-    return Score(
-        "noise_sensitivity", value=wrong / len(result.claims), explanation=f"{wrong} of {len(result.claims)} claims"
-    )
+    wrong = result.count(False)
+    return Score("noise_sensitivity", value=wrong / len(result), explanation=f"{wrong} of {len(result)} claims")
 
 
 def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
     result = _correct(trace)
     if isinstance(result, str):
         return not_scored(name, result)
-    wrong = [p < _CORRECT for p in result.supported()]
+    wrong = [not is_right for is_right in result]
     blamed = [False] * len(wrong)
     chunks = trace.documents[: min(_CHUNKS, max(1, _COMPARISONS // len(wrong)))]
     for document in chunks:
-        if any(_entails(document.content, trace.query, trace.reference or "")) is relevant:
-            entailed = _entails(document.content, trace.query, trace.answer)
+        if any(_supported(trace.query, trace.reference or "", document.content)) is relevant:
+            entailed = _supported(trace.query, trace.answer, document.content)
             blamed = [b or e for b, e in zip(blamed, entailed or blamed, strict=True)]
     count = sum(w and b for w, b in zip(wrong, blamed, strict=True))
     kind = "relevant" if relevant else "irrelevant"
@@ -85,7 +94,7 @@ def noise_sensitivity_irrelevant(trace: Trace) -> Score:
 @by_model(
     {"query", "answer", "reference"},
     "Ejento evaluation metrics, 1.1; RAGAS answer correctness, by the embedded models",
-    "6",
+    "7",
 )
 def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     """0.75 · F1 over statements + 0.25 · cosine of answer and reference.
@@ -93,26 +102,28 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
     F1 = TP / (TP + 0.5 (FP + FN)): TP are the answer's claims that the reference supports, FP its others, FN the
     reference's claims that the answer does not support."""
     result = _correct(trace)
-    expected = check(trace.query, trace.reference or "", [trace.answer])
+    missing = _supported(trace.query, trace.reference or "", _as_context(trace, trace.answer)).count(False)
     if isinstance(result, str):
         return not_scored("answer_correctness", result)
-    tp = sum(p >= _CORRECT for p in result.supported())
-    fp = len(result.claims) - tp
-    fn = 0 if isinstance(expected, str) else sum(p < _CORRECT for p in expected.supported())
-    value = correctness(tp, fp, fn, cosine_of(trace.answer, trace.reference or "", settings))
-    said_so = f"{tp} claims agree, {fp} are not in the reference, {fn} of the reference are missing"
+    tp, fp = result.count(True), result.count(False)
+    value = correctness(tp, fp, missing, cosine_of(trace.answer, trace.reference or "", settings))
+    said_so = f"{tp} claims agree, {fp} are not in the reference, {missing} of the reference are missing"
     return Score("answer_correctness", value, explanation=said_so)
 
 
-@by_model({"query", "documents"}, "RAG evaluation guide; RAGAS context precision, by the embedded models", "5")
+@by_model({"query", "documents"}, "RAG evaluation guide; RAGAS context precision, by the embedded models", "6")
 def context_precision(trace: Trace, *, settings: Settings) -> Score:
     """Average precision of the chunks' order: (1 / relevant chunks) Σₖ (relevant up to k / k) · rₖ.
 
-    A chunk is relevant if it supports a claim of the reference; without a reference, if one of its sentences is near
-    the question. The first 20 chunks are looked at. 0 where none is relevant."""
+    A chunk is relevant if it supports a claim of the reference alone, or one that the other chunks do not support
+    without it; without a reference, if one of its sentences is near the question. The first 20 chunks are looked at. 0
+    where none is relevant."""
     chunks = [d.content for d in trace.documents[:_CHUNKS]]
     if trace.reference:
-        relevant = [any(_entails(c, trace.query, trace.reference)) if c.strip() else False for c in chunks]
+        together = _judged(trace.query, trace.reference, chunks)
+        if isinstance(together, str):
+            return not_scored("context_precision", together)
+        relevant = _supporting(trace.query, trace.reference, chunks, together)
         by = "supports the reference"
     else:
         relevant = [c >= _RELEVANT for c in _nearness(trace.query, chunks, settings)]
@@ -121,6 +132,16 @@ def context_precision(trace: Trace, *, settings: Settings) -> Score:
     return Score(
         "context_precision", value=average_precision(relevant), explanation=f"ranks of relevant chunks ({by}): {ranks}"
     )
+
+
+def _supporting(query: str, reference: str, chunks: Sequence[str], together: Sequence[bool]) -> list[bool]:
+    """Per chunk whether it supports a claim of the reference alone, or is needed for one that all together support."""
+    alone = [_supported(query, reference, chunk) for chunk in chunks]
+    joint = [i for i, is_supported in enumerate(together) if is_supported and not any(a[i] for a in alone if a)]
+    if not joint:
+        return list(map(any, alone))
+    rest = [_supported(query, reference, *chunks[:k], *chunks[k + 1 :]) for k in range(len(chunks))]
+    return [any(a) or any(not r or not r[i] for i in joint) for a, r in zip(alone, rest, strict=True)]
 
 
 def _nearness(query: str, chunks: Sequence[str], settings: Settings) -> list[float]:
