@@ -136,7 +136,6 @@ def test_services_that_share_a_randomness_agree() -> None:
 
 
 def test_a_request_below_a_remote_parent_has_its_randomness() -> None:
-    """The tracestate that came with the request is that of its trace."""
     consumer = Gathering()
     provider = trace_sdk.TracerProvider()
     recorder = Recorder(provider, consumer=consumer)

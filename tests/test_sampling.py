@@ -73,7 +73,6 @@ def test_unions_and_intersections_of_consistent_samplers(trace_id: int, one: flo
 
 
 def test_independent_decisions_multiply() -> None:
-    """A decision that did not look at R is independent of one that did."""
     by_id, by_rate = Decision(True, 0.5, "ratio"), Decision(True, 0.2, "rate_limit", consistent=False)
     assert sampling.joint(by_id, by_rate).probability == pytest.approx(0.1)
     union = any_of(lambda _: by_id, lambda _: by_rate)(make_trace())

@@ -47,12 +47,9 @@ def test_trend_has_gaps() -> None:
 def test_no_text_becomes_markup(hostile: str) -> None:
     """Whatever a label, a title, a text or a class contains, the picture has only its own elements and attributes."""
     shapes = [
-        svg.rect(hostile, 0, 0, 1, 1, title=hostile),
-        svg.line("axis", 0, 0, 1, 1, title=hostile),
-        svg.circle("dot", 0, 0, 1, title=hostile),
-        svg.text(0, 0, hostile),
-        svg.polygon(hostile, [(0, 0), (1, 1)]),
-    ]
+        svg.rect(hostile, 0, 0, 1, 1, title=hostile), svg.line("axis", 0, 0, 1, 1, title=hostile),
+        svg.circle("dot", 0, 0, 1, title=hostile), svg.text(0, 0, hostile), svg.polygon(hostile, [(0, 0), (1, 1)]),
+    ]  # fmt: skip
     elements = list(ElementTree.fromstring(svg.picture(hostile, 10, 10, shapes)).iter())
     names = [element.tag.rpartition("}")[2] for element in elements]
     assert names == ["svg", "rect", "title", "line", "title", "circle", "title", "text", "polygon"]

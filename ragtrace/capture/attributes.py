@@ -75,7 +75,7 @@ def _follow_release(standard: Attributes) -> None:
         standard.setdefault(semconv.AGENT_NAME, workflow)
         if "gen_ai/dup" not in wishes:
             del standard[semconv.WORKFLOW_NAME]
-    if (top_k := standard.get(semconv.REQUEST_TOP_K)) is not None:
+    if isinstance(top_k := standard.get(semconv.REQUEST_TOP_K), (int, float)):  # a redacted number is a text
         standard[semconv.REQUEST_TOP_K] = int(top_k)
 
 

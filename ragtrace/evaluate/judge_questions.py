@@ -89,14 +89,9 @@ def _asked(name: str, version: str, ask: Ask, asker: Asker, trace: Trace) -> Sco
     if asker.cut and score.error is None:
         score = replace(score, explanation=f"{score.explanation or ''} (only the first part of a long text was read)")
     return replace(
-        score,
-        name=name,
-        method="judge",
-        model=asker.judge.model,
-        input_tokens=asker.usage.input_tokens,
-        output_tokens=asker.usage.output_tokens,
-        cost=asker.usage.cost,
-    )
+        score, name=name, method="judge", model=asker.judge.model, input_tokens=asker.usage.input_tokens,
+        output_tokens=asker.usage.output_tokens, cost=asker.usage.cost,
+    )  # fmt: skip
 
 
 def portion(flags: Sequence[bool], explanation: str | None = None) -> Score | None:

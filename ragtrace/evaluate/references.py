@@ -19,12 +19,9 @@ _COMPARISONS = 300
 """Claims times chunks that are compared at most, but for one chunk."""
 _RAGAS = "RAGAS; by the embedded model"
 _OF_NOISE: dict[str, Any] = {
-    "needs": {"query", "documents", "answer", "reference"},
-    "threshold": 0.25,
-    "direction": "lower",
-    "method": "model",
-    "version": "7",
-}
+    "needs": {"query", "documents", "answer", "reference"}, "threshold": 0.25, "direction": "lower",
+    "method": "model", "version": "7",
+}  # fmt: skip
 
 
 def _judged(query: str, text: str, chunks: Sequence[str]) -> list[bool] | str:
@@ -80,14 +77,14 @@ def _blamed(name: str, trace: Trace, relevant: bool) -> Score:
 @evaluator(**_OF_NOISE, source=_RAGAS)
 def noise_sensitivity_relevant(trace: Trace) -> Score:
     """Incorrect claims that a relevant chunk entails / claims of the answer. A chunk is relevant if it entails a claim
-    of the reference. The first 20 chunks are looked at. For an answer of more than 15 claims, fewer are."""
+    of the reference. The first 20 chunks are looked at, fewer beyond 15 claims."""
     return _blamed("noise_sensitivity_relevant", trace, True)
 
 
 @evaluator(**_OF_NOISE, source=_RAGAS)
 def noise_sensitivity_irrelevant(trace: Trace) -> Score:
-    """Incorrect claims that an irrelevant chunk entails / claims of the answer. The first 20 chunks are
-    looked at. For an answer of more than 15 claims, fewer are."""
+    """Incorrect claims that an irrelevant chunk entails / claims of the answer. The first 20 chunks are looked
+    at, fewer beyond 15 claims."""
     return _blamed("noise_sensitivity_irrelevant", trace, False)
 
 
@@ -115,9 +112,8 @@ def answer_correctness(trace: Trace, *, settings: Settings) -> Score:
 def context_precision(trace: Trace, *, settings: Settings) -> Score:
     """Average precision of the chunks' order: (1 / relevant chunks) Σₖ (relevant up to k / k) · rₖ.
 
-    A chunk is relevant if it supports a claim of the reference alone, or one that the other chunks do not support
-    without it; without a reference, if one of its sentences is near the question. The first 20 chunks are looked at. 0
-    where none is relevant."""
+    A chunk is relevant if it supports a claim of the reference, or if one needs it; without a reference, if a sentence
+    is near the question. The first 20 chunks count."""
     chunks = [d.content for d in trace.documents[:_CHUNKS]]
     if trace.reference:
         together = _judged(trace.query, trace.reference, chunks)

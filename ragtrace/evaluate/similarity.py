@@ -126,14 +126,9 @@ def _by_cosine(
 
 def _cosine(threshold: float, source: str) -> Callable[[Callable[..., Any]], Evaluator]:
     return evaluator(
-        needs={"query", "answer"},
-        version="3",
-        threshold=threshold,
-        range=(-1.0, 1.0),
-        method="model",
-        batch=True,
+        needs={"query", "answer"}, version="3", threshold=threshold, range=(-1.0, 1.0), method="model", batch=True,
         source=source,
-    )
+    )  # fmt: skip
 
 
 @_cosine(0.16, "Ejento evaluation metrics, 1.3")

@@ -62,13 +62,9 @@ def feedback(
     try:
         runtime, own = current(), trace_id_of(trace_id)
         message = Feedback(
-            own,
-            (1 if thumbs else -1) if isinstance(thumbs, bool) else _THUMBS.get(thumbs),
-            _words(comment),
-            _words(source),
-            score=_number(score),
-            category=_words(category),
-        )
+            own, (1 if thumbs else -1) if isinstance(thumbs, bool) else _THUMBS.get(thumbs), _words(comment),
+            _words(source), score=_number(score), category=_words(category),
+        )  # fmt: skip
         says_something = any(part is not None for part in (message.thumbs, message.score, message.category))
         if runtime is None or not own or not (says_something or message.comment):
             return False

@@ -147,7 +147,6 @@ def test_a_file_that_was_replaced(tmp_path: Path) -> None:
 
 
 def test_buckets_grow_with_values() -> None:
-    """A range of values is a range of buckets, whatever the scale of an evaluator."""
     values = [-1e300, -7.0, -1.0, -0.5, -1e-9, 0.0, 1e-9, 0.01, 0.5, 0.999, 1.0, 1.001, 5.0, 1e300]
     assert [bucket(v) for v in values] == sorted(bucket(v) for v in values)
     assert bucket(None) < bucket(-1e300)
@@ -320,7 +319,6 @@ def test_two_stores_write_the_same(store_url: str) -> None:
 
 @pytest.mark.process
 def test_a_forked_child_has_connections_of_its_own(store: Store) -> None:
-    """A store goes on working in a forked process, and in the one that it was forked from."""
     store.write([made(1)])
     in_fork(lambda: store.write([made(2)]) == 1 and store.get(_hex(1)) is not None)
     assert store.get(_hex(2)) is not None

@@ -116,7 +116,6 @@ def test_what_json_cannot_say_is_said_otherwise(console: Console) -> None:
 
 
 def test_an_encrypted_store_says_that_it_cannot_be_searched(tmp_path: Path) -> None:
-    """422 instead of nothing found."""
     with closing(open_store(str(tmp_path / "sealed.db"), key="22" * 32)) as store:
         store.write([plain(1)], [relevance])
         browser = Console(store).local()

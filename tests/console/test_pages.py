@@ -386,7 +386,7 @@ def test_a_verdict_for_another_log_is_refused(waiting: Store) -> None:
     """A task of another log changes nothing, what is sent twice is kept once, and *false* can be said of every log."""
     here = client(waiting)
     page = here.get("/review").text
-    sent = {**Read(page).form("data-review"), "do": "submit", "v-faithfulness": "pass"}
+    sent = {**Read(page).form("data-review"), "do": "submit", "v-faithfulness": "pass", "v-correctness": "pass"}
     items = waiting.rows(select(schema.items.c.id).where(schema.items.c.slot == 0))
     other = next(item for (item,) in items if str(item) != sent["item"])
     assert here.post("/review", data={**sent, "item": str(other)}).status_code == 409

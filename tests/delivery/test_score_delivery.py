@@ -65,12 +65,9 @@ def test_scores_become_annotations() -> None:
     api = PhoenixApi()
     scores = (
         Score("faithfulness", 0.25, "fail", "because", version="3+c2", sampling_probability=0.5),
-        Score("g_eval", 0.75, method="judge", model="gpt"),
-        Score("thumbs", label="pass", method="human"),
-        Score("broken", error="timeout"),
-        Score("idle", label="not_applicable"),
-        Score("odd", float("nan")),
-    )
+        Score("g_eval", 0.75, method="judge", model="gpt"), Score("thumbs", label="pass", method="human"),
+        Score("broken", error="timeout"), Score("idle", label="not_applicable"), Score("odd", float("nan")),
+    )  # fmt: skip
     with serving(api) as server, delivering(server, form=AnnotationForm(explanations=True)) as delivery:
         delivery(Evaluation(Trace(1, 2, "", (), ""), scores))
         delivery(Evaluation(Trace(7, 0, "", (), ""), (Score("late", 1.0),), is_late=True))  # of another process

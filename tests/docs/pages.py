@@ -7,12 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "grafana" / "README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "examples").rglob("README.md")),
-]
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "grafana" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("README.md")),
+]  # fmt: skip
 _BLOCK = re.compile(
     r"(?P<before>[^\n]*\n?)\n(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S
 )

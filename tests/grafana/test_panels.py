@@ -171,13 +171,11 @@ def test_an_application_has_one_colour_everywhere() -> None:
                 continue
             for app in ("helpdesk/prod", "shop/prod", "shop/staging", "a-b_/dev", "ä/prod"):
                 colors = [
-                    setting["value"]["fixedColor"]
-                    for override in panel["fieldConfig"]["overrides"]
+                    setting["value"]["fixedColor"] for override in panel["fieldConfig"]["overrides"]
                     if override["matcher"]["id"] == "byRegexp"
                     and re.search(override["matcher"]["options"][1:-1].replace("\\/", "/"), app)
-                    for setting in override["properties"]
-                    if setting["id"] == "color"
-                ]
+                    for setting in override["properties"] if setting["id"] == "color"
+                ]  # fmt: skip
                 assert len(colors) == 1, (panel["title"], app)
                 seen.setdefault(app.split("/")[0], set()).update(colors)
     assert all(len(colors) == 1 for colors in seen.values())

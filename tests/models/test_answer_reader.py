@@ -106,7 +106,6 @@ def test_the_question_decides_between_look_alikes() -> None:
 
 
 def test_wrong_words_are_whole_content_words() -> None:
-    """And an answer that is supported has none."""
     context = "The shop opens at nine in the morning. It closes at five."
     right, wrong = "The shop opens at nine.", "The shop opens at ten."
     assert assess("When does the shop open?", right, [context]).statements[0].spans == ()

@@ -160,7 +160,6 @@ def test_the_encoder_computes_what_the_graph_of_the_package_computes() -> None:
     ("rows", "inner", "columns"), [(70, 384, 900), (90, 384, 1), (3, 5, 2), (1, 384, 900), (0, 4, 3), (3, 4, 0)]
 )
 def test_products_in_parts_are_those_of_numpy(rows: int, inner: int, columns: int) -> None:
-    """Also of an empty matrix, and by a vector."""
     chance = np.random.default_rng(1)
     left, right = chance.normal(size=(rows, inner)).astype(np.float32), chance.normal(size=(columns, inner)).T
     expected = left @ right

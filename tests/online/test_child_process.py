@@ -81,12 +81,10 @@ def test_a_child_of_another_version_is_refused_and_replaced(tmp_path: Path, capl
     flag = tmp_path / "upgraded"
     code = (
         "import pathlib, sys\nfrom ragtrace.live import child_main, messages\n"
-        f"flag = pathlib.Path({str(flag)!r})\n"
-        "if flag.exists():\n    child_main.main(int(sys.argv[1]))\n"
-        "flag.touch()\n"
-        "child_main.Ready = lambda: messages.Ready(protocol='1 of ragtrace 99.0')\n"
+        f"flag = pathlib.Path({str(flag)!r})\n" "if flag.exists():\n    child_main.main(int(sys.argv[1]))\n"
+        "flag.touch()\n" "child_main.Ready = lambda: messages.Ready(protocol='1 of ragtrace 99.0')\n"
         "child_main.main(int(sys.argv[1]))\n"
-    )
+    )  # fmt: skip
     runner = ProcessRunner(command=(sys.executable, "-c", code))
     try:
         with pytest.raises(ConnectionError, match=r"protocol 1 of ragtrace 99\.0"):

@@ -224,13 +224,11 @@ def test_init_does_nothing_in_the_child(tmp_path: Path, monkeypatch: pytest.Monk
     """`ragtrace.init` starts nothing in the evaluating process: no second pipeline, no port, no child of the child."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "whole_application.py").write_text(
-        "import threading, ragtrace\n"
-        "runtime = ragtrace.init(prometheus_port=0, evaluators=['toxicity'])\n"
-        "def idle(trace):\n"
-        "    names = {thread.name for thread in threading.enumerate()}\n"
+        "import threading, ragtrace\n" "runtime = ragtrace.init(prometheus_port=0, evaluators=['toxicity'])\n"
+        "def idle(trace):\n" "    names = {thread.name for thread in threading.enumerate()}\n"
         "    return not any(name.startswith('ragtrace') for name in names) and not runtime.counts()\n",
         encoding="utf-8",
-    )
+    )  # fmt: skip
     check = evaluator(name="idle")(lambda trace: None)
     check = replace(check, origin=Origin("whole_application:idle", check.fn))
     assert score_of(runner, check).label == "pass"

@@ -58,7 +58,6 @@ def test_typos_are_few_and_spare_negations(query: str, seed: int) -> None:
 
 @pytest.mark.parametrize(("query", "possible"), rows(__file__, "paraphrases"))
 def test_paraphrases(query: str, possible: list[str]) -> None:
-    """Each is what some seed gives."""
     assert set(possible) <= {paraphrase(query, random.Random(seed)) for seed in range(60)}
 
 

@@ -95,7 +95,6 @@ def test_the_page_says_what_the_run_says() -> None:
 
 
 def test_confusion_matrix() -> None:
-    """For labels, not for prose."""
     sample = []
     for answer, expected in (("yes", "yes"), ("no", "yes"), ("no", "no")):
         scores = {"classification": Score("x", value=float(answer == expected))}

@@ -39,7 +39,6 @@ def test_kappa_is_that_of_sklearn() -> None:
 
 
 def test_precision_recall_and_f1_are_those_of_sklearn() -> None:
-    """With weights."""
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     chance = random.Random(2)
     rows = []

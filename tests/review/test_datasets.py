@@ -27,7 +27,7 @@ from tests.review.review_data import NOW, evaluation, fill_store, good, people, 
 from tests.row_files import rows
 
 
-@pytest.mark.parametrize(("attributes", "expected"), [*rows(__file__, "consent"), ({"tags": ("consent:yes",)}, True)])
+@pytest.mark.parametrize(("attributes", "expected"), [*rows(__file__, "consent"), ({"tags": ("consent: yes",)}, True)])
 def test_consent(attributes: Mapping[str, object], expected: bool | None) -> None:
     """What a trace says of it, in attributes, metadata or tags; a word that is not understood is no consent."""
     assert consent_of(attributes) is expected

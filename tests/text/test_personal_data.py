@@ -41,7 +41,6 @@ _PLANTED = st.lists(st.one_of(st.sampled_from(ITEMS), _GLUE, _GLUE), max_size=9)
 
 @pytest.mark.parametrize("item", ITEMS)
 def test_an_item_is_reported_and_gone_from_the_masked_text(item: str) -> None:
-    """Each item, in a sentence, is reported; none of its words is in the masked text."""
     text = f"It is here: {item} and nowhere else."
     matches, masked = find_personal_data(text) + find_secrets(text), mask_pii(text)
     secrets = [text[match.start : match.end] for match in matches]

@@ -116,16 +116,11 @@ def overview(store: Store, since: float, until: float, app: str = "", buckets: i
     for key, values in over_time.items():
         by_point[key[0]][key[1:]] = values
     return Overview(
-        first,
-        last,
-        width,
-        _traffic(first, whole_by_kind),
+        first, last, width, _traffic(first, whole_by_kind),
         tuple(_traffic(start, by_point[i]) for i, start in enumerate(starts)),
-        _checks(totals, over_time, starts, lower),
-        dict(sorted(causes.items(), key=lambda item: -item[1])),
-        _groups(totals, 1),
-        _groups(totals, 2),
-    )
+        _checks(totals, over_time, starts, lower), dict(sorted(causes.items(), key=lambda item: -item[1])),
+        _groups(totals, 1), _groups(totals, 2),
+    )  # fmt: skip
 
 
 def _within(step: int, first: float, last: float) -> Any:

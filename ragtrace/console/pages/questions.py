@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ragtrace.console.chatlogs.overview import ordered
 from ragtrace.console.chatlogs.store_types import Review, StoredTrace
 from ragtrace.console.review.own_questions import KEYS, OwnQuestion
+from ragtrace.console.review.verdicts import ANY
 from ragtrace.console.safe_text import clip
 
 CHOICES = (
@@ -19,8 +20,6 @@ REASONS: Mapping[str, str] = {
     "topic": "a new topic", "requested": "a person requested it", "imported": "labelled elsewhere",
     "conflict": "two reviewers contradict each other",
 }  # fmt: skip
-ANY = "correctness"
-"""The question that is asked of every log, whatever was scored."""
 _QUESTIONS: Mapping[str, str] = {
     "faithfulness": "Does the context support all that the answer says?",
     "groundedness": "Does the context support even the weakest sentence?",

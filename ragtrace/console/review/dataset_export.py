@@ -74,7 +74,7 @@ def consent_of(attributes: Mapping[str, object]) -> bool | None:
             return str(place["consent"]).strip().lower() in _YES
         if isinstance(place, (list, tuple)):
             words = [str(tag).strip().lower().replace("=", ":") for tag in place]
-            answers = [word.removeprefix("consent:") for word in words if word.startswith("consent:")]
+            answers = [word.removeprefix("consent:").strip() for word in words if word.startswith("consent:")]
             if answers:
                 return answers[-1] in _YES
     return None

@@ -22,6 +22,8 @@ from ragtrace.console.review.notices import notify
 from ragtrace.errors import DataError
 from ragtrace.records import Evidence
 
+ANY = "correctness"
+"""The question that is asked of every log, whatever was scored."""
 LABELS = ("pass", "fail", "not_applicable", "unsure")
 MARKS = ("unsupported", "contradicted")
 """Verdicts of a part of an answer that a person marks as wrong: nothing says so, or something says otherwise."""
@@ -190,7 +192,7 @@ def _check(new: Sequence[Verdict]) -> None:
 
 
 def _check_names(store: Store, names: Sequence[str]) -> None:
-    unknown = set(names).difference(plugins.BUILT_IN)
+    unknown = set(names).difference(plugins.BUILT_IN, [ANY])
     if unknown:
         unknown -= {name for (name,) in store.rows(select(evaluators.c.name).where(evaluators.c.name.in_(unknown)))}
     for name in sorted(unknown):

@@ -59,14 +59,9 @@ class TokenClassifier(PretrainedModel):
             spans += _spans(marks, part)
             read, in_all = max(read, len(prompts)), max(in_all, len(groups))
         return Consistency(
-            value=1.0 - greatest,
-            windows=read,
-            windows_in_all=in_all,
-            parts=min(len(parts), _PARTS),
-            parts_in_all=len(parts),
-            window_rule="worst",
-            unsupported=tuple(spans),
-        )
+            value=1.0 - greatest, windows=read, windows_in_all=in_all, parts=min(len(parts), _PARTS),
+            parts_in_all=len(parts), window_rule="worst", unsupported=tuple(spans),
+        )  # fmt: skip
 
     def prompt(self, question: str, passages: Sequence[str]) -> str:
         """The first text of the pair, of which the answer is the second."""
