@@ -1,28 +1,19 @@
 """Redacts the spans that other libraries record to the same provider, or leaves their texts out, before any exporter
 sees them."""
 
-import re
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, SpanProcessor
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, Status
 
 from ragtrace import semconv
-from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH, attributes_for
+from ragtrace.capture.span_writer import MESSAGE, NAME_LENGTH, STATUS_LENGTH, attributes_for, redacted_item
 from ragtrace.capture.spans.dialects import OWN_SCOPES
 from ragtrace.text.sanitizer import REDACTION_FAILED, Sanitizer
 from ragtrace_otlp.hold import ProcessorGroup, copy_of
 from ragtrace_otlp.text_filter import TextFilter
-
-_ADDRESSES = re.compile(r"(?:^|[._])(?:referer|target|ur[il](?:[._]\w+)?)$")
-_PARAMETER = re.compile(
-    r"((?:^|[?&#])[\w%.\[\]-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w%.\[\]-]*=)[^&#]+",
-    re.I,
-)
 
 
 class RedactionProcessor(ProcessorGroup):
@@ -75,12 +66,12 @@ def redacted_copy(span: ReadableSpan, sanitizer: Sanitizer | TextFilter) -> Read
     if status.description:
         description = sanitizer.attributes({MESSAGE: status.description}).get(MESSAGE)
         status = Status(status.status_code, description and description[:STATUS_LENGTH])
-    events = [Event(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp) for e in span.events]
-    links = [Link(link.context, _redacted(link, sanitizer)) for link in span.links]
+    events = [Event(sanitizer.text(e.name, NAME_LENGTH), redacted_item(e, sanitizer), e.timestamp) for e in span.events]
+    links = [Link(link.context, redacted_item(link, sanitizer)) for link in span.links]
     return copy_of(
         span,
         name=sanitizer.text(span.name, NAME_LENGTH),
-        attributes=_redacted(span, sanitizer),
+        attributes=redacted_item(span, sanitizer),
         events=_bounded(events, span.dropped_events),  # the SDK's own spans hold such lists
         links=_bounded(links, span.dropped_links),
         status=status,
@@ -101,23 +92,6 @@ def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
         events=_bounded(events, span.dropped_events),
         links=_bounded(links, span.dropped_links),
     )
-
-
-def _redacted(item: Any, sanitizer: Sanitizer | TextFilter) -> BoundedAttributes:
-    """The attributes of a span, an event or a link, redacted."""
-    return attributes_for(item, redacted_attributes(item.attributes or {}, sanitizer))
-
-
-def redacted_attributes(attributes: Mapping[str, Any], sanitizer: Sanitizer | TextFilter) -> dict[str, Any]:
-    """The attributes redacted, and addresses without the values of telling parameters."""
-    return sanitizer.attributes({key: _named(v) if _ADDRESSES.search(key) else v for key, v in attributes.items()})
-
-
-def _named(address: Any) -> Any:
-    """An address without the values of parameters that name a person or open a door."""
-    if isinstance(address, (list, tuple)):  # as OpenTelemetry writes headers
-        return [_named(each) for each in address]
-    return _PARAMETER.sub(r"\1[redacted]", address) if isinstance(address, str) else address
 
 
 def _bounded(items: list[Any], dropped: int) -> BoundedList[Any]:

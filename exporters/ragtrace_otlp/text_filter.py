@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +15,10 @@ from ragtrace.capture.content import ContentPolicy
 from ragtrace.errors import SettingError
 from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 
-_OURS = re.compile(rf"(?:ragtrace|{re.escape(semconv.SCORE_PREFIX)})\.[^.]+\.")
+_OURS = re.compile(
+    "|".join(map(re.escape, (semconv.SAMPLED, semconv.STATUS, semconv.PROBABILITY, semconv.FAILURE_CAUSE)))
+    + rf"|{re.escape(semconv.SCORE_PREFIX)}\.[^.]+\.(?:score|label|explanation|sampling_probability)"
+)
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
     r"(?:^|[._-])(?:api_?key|args?|arguments|answers?|auth|authorization|body|completions?|content|cookies?"
@@ -24,7 +27,7 @@ _TEXTS = re.compile(
     r"|phone|pin|prompts?|pwd|query|questions?|reply|replies|results?|search|secret|stacktrace|statement|subject|terms?"
     r"|texts?|title|token|topic|uid|user_?(?:agent|id)|username|utterances?|values?|variables"
     r"|(?:client|peer|remote)_(?:addr(?:ess)?|ip))(?:$|[._\[-])"
-    r"|^client\.|(?:^|[._-])(?:birth(?:_?da(?:y|te))?|dob)$|peer\.(?:ip|addr(?:ess)?)$"
+    r"|method_original$|^client\.|(?:^|[._-])(?:birth(?:_?da(?:y|te))?|dob)$|peer\.(?:ip|addr(?:ess)?)$"
 )
 """Names of attributes that hold what somebody wrote or who that was, in the old and the new conventions."""
 _PERSONS = re.compile(
@@ -53,9 +56,9 @@ def text_filter_for(capture: ContentPolicy, is_asked: bool, *, is_ours: bool) ->
     if is_asked and capture.spans and capture.sanitizer.redact is None:
         raise SettingError("redact_others is true, but redact is off; set redact to pii, for example")
     if (is_ours or is_asked) and capture.spans:
-        return capture.sanitizer if capture.sanitizer.redact is not None else None
+        return capture.sanitizer if capture.sanitizer.redact or capture.sanitizer.identify else None
     if is_ours or is_asked:
-        return TextFilter()
+        return TextFilter(capture.sanitizer.identify)
     is_secret = not capture.spans or capture.sanitizer.redact is not None
     if is_secret and (libraries := _instrumentations()):
         _log.warning(
@@ -77,8 +80,9 @@ class TextFilter:
     """Used in place of a `Sanitizer` for spans of other libraries: keeps numbers, and words such as methods, hosts,
     routes and names of models. It leaves out sentences, attributes whose name is that of a text, and personal data."""
 
-    def __init__(self) -> None:
-        self.failures = RedactionFailures()
+    def __init__(self, identify: Callable[[str], str] | None = None) -> None:
+        """`identify` makes the ids of users and sessions that leave."""
+        self.identify, self.failures = identify, RedactionFailures()
         _is_safe("")  # loads the rules now, and not in a request's thread
 
     def text(self, value: str, limit: int) -> str:
@@ -96,13 +100,13 @@ class TextFilter:
         """The attributes that hold no text. Addresses keep their host and the plain words of their path."""
         result: dict[str, Any] = {}
         for key, value in attributes.items():
-            if _OURS.match(key):
+            if _OURS.fullmatch(key):
                 result[key] = value
             elif key in _PATHS:
                 result[key] = path(str(attributes.get("http.route") or value))
             elif key in _URLS:
                 result[key] = _address(str(value), attributes.get("http.route"))
-            elif not isinstance(value, bool) and _names_text(key, value):
+            elif not isinstance(value, bool) and (_names_text(key, value) or _is_named_secret(key, value)):
                 continue
             elif _is_plain(value := _clean(value) if isinstance(value, str) else value):
                 result[key] = value
@@ -112,6 +116,18 @@ class TextFilter:
 def _names_text(key: str, value: Any) -> bool:
     names = _TEXTS if isinstance(value, (str, list, tuple)) else _PERSONS
     return names.search(_CAMEL.sub("_", key).lower()) is not None
+
+
+def _is_named_secret(key: str, value: Any) -> bool:
+    """Whether `redact = "pii"` hides the value because of its name."""
+    return bool(_pii().value_of(key, value, lambda each: each) != value)
+
+
+@lru_cache(maxsize=1)
+def _pii() -> Sanitizer:
+    from ragtrace.text.redaction import mask_named, mask_pii  # its rules take long to load
+
+    return Sanitizer(mask_pii, redact_named=mask_named)
 
 
 def path(text: str) -> str:
@@ -151,6 +167,4 @@ def _is_word(text: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _is_safe(text: str) -> bool:
-    from ragtrace.text.redaction import mask_pii  # its rules take long to load
-
-    return mask_pii(text) == text
+    return _pii().text(text) == text

@@ -206,8 +206,7 @@ def emit_inference(capture: ContentPolicy, run: Run, logger_provider: Any) -> No
 
 
 def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) -> str:
-    """Set the status; returns `error.type`. The message and the stack trace often quote the input, so they leave only
-    where content leaves, and through the same door."""
+    """Set the status; returns `error.type`. Message and stack trace, which quote the input, leave as content does."""
     name = error if isinstance(error, str) else type(error).__name__
     if capture.spans and not isinstance(error, str):
         span.set_status(Status(StatusCode.ERROR, capture.sanitizer.text(error, 500)))
@@ -220,8 +219,7 @@ def mark_failed(span: Span, error: BaseException | str, capture: ContentPolicy) 
 def messages_json(
     capture: ContentPolicy, messages: Sequence[model_messages.ModelMessage], default_reason: str | None = None
 ) -> str:
-    """Returns messages as a JSON list. With `default_reason` they are a model's output, which needs a finish reason:
-    this one where none was reported."""
+    """Returns messages as a JSON list: with `default_reason` a model's output, of which each needs a finish reason."""
     items: list[str] = []
     for message in messages:
         name = f', "name": {quoted(capture.text(message.name))}' if message.name else ""

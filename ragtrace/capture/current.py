@@ -80,8 +80,7 @@ def run_here() -> Run | None:
 
 
 def below(run: Run) -> Context:
-    """The context in which a run below `run` starts: that of a span which the application's code in `run` has opened
-    around the call, else that of `run`."""
+    """The context of a run below `run`: that of a span that the application has opened in it, else that of `run`."""
     context = otel_context.get_current()
     place, span = context.get(_PLACE), run.span
     if place is not None and place is run.place:

@@ -48,8 +48,7 @@ def trace_of(
 
 
 def complete(root: Run) -> None:
-    """Adds to a root, before its span ends, what only the runs below it know: question, answer, time of the first
-    chunk, and the documents that the model received."""
+    """Adds to a root what only the runs below it know: question, answer, time of the first chunk, and documents."""
     request = root.request
     if root.query is None:
         root.query = last_question(root.messages)  # of a model that is called directly

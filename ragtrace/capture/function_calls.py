@@ -124,8 +124,7 @@ class FunctionCall:
 
     @contextmanager
     def _as_current(self, *ends: type[BaseException]) -> Iterator[None]:
-        """The call is the current one, and an exception ends it: what its stream yielded before is kept. One of `ends`
-        is the end of the stream, and no error."""
+        """The call is the current one, and an exception ends it; one of `ends` is the end of the stream alone."""
         token = current.attach(self._run)
         try:
             yield

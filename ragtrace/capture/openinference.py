@@ -12,8 +12,7 @@ from ragtrace.capture.request import MODEL_CALLS, SEARCHES, Run
 from ragtrace.text.sanitizer import dumps
 
 _MAX_FLAT = {semconv.OI_INPUT_MESSAGES: 56, semconv.OI_OUTPUT_MESSAGES: 24}
-"""Flat attributes of a span's messages at most: a span keeps 128 attributes. The last messages are written, for they
-say what was asked; OpenTelemetry's JSON holds all."""
+"""Flat attributes of a span's last messages at most: a span keeps 128. OpenTelemetry's JSON holds all messages."""
 _MAX_TOOLS = 10
 _MAX_VARIABLES = 10
 _MAX_VARIABLE = 1_000

@@ -25,8 +25,7 @@ _MAX_DOCUMENTS = 1_000
 
 
 def field_of(source: Any, *names: str) -> Any:
-    """The first of these fields of a mapping or an object that is not None; None without one, and for an object of the
-    application's that cannot be read."""
+    """The first of these fields of a mapping or an object that is not None; None without one that can be read."""
     try:
         values = (source.get(name) if isinstance(source, Mapping) else getattr(source, name, None) for name in names)
         return next((value for value in values if value is not None), None)

@@ -79,8 +79,7 @@ class Recorder:
         self, tracer_provider: otel.TracerProvider | None = None, *, capture: ContentPolicy | None = None,
         consumer: Consumer | None = None, scope: str = "ragtrace", logger_provider: Any = None,
     ) -> None:  # fmt: skip
-        """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, looked up late, so
-        that handlers made before `ragtrace.init` evaluate, too."""
+        """`scope` is the instrumentation scope's name. `consumer` defaults to the process's one, at each request."""
         self.capture = capture or ContentPolicy()
         self.provider = tracer_provider  # kept alive: shared recorders are found by its id
         self._tracer = otel.get_tracer(scope, __version__, tracer_provider)
@@ -340,8 +339,7 @@ class Recorder:
             self.failed(where)
 
     def failed(self, where: str, key: Hashable | None = None) -> None:
-        """Count a failure inside ragtrace; the first one is logged with its traceback. What cannot be read at a run's
-        end costs only itself: the run with this `key` ends."""
+        """Count a failure inside ragtrace, and log the first one with its traceback. The run with this `key` ends."""
         self.failures += 1
         failures.count += 1
         if self.failures == 1:

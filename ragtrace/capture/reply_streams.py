@@ -211,8 +211,7 @@ class Reaper:
         self._thread = LazyThread("ragtrace-streams", self._run)
 
     def start(self) -> None:
-        """Starts the thread, unless it is running. Where the system gives none, the next call tries again: until then
-        requests whose stream is left stay open, and end when they expire."""
+        """Starts the thread, unless it is running. Where the system gives none, the next call tries again."""
         if not self._thread.is_alive:
             self._thread.start()
 

@@ -164,8 +164,7 @@ class Place:
         self.span_context: SpanContext = run.span.get_span_context()
         self.outside: Span = run.request.outside
         self.latest: tuple[Context | None, Context] = NO_CONTEXT
-        """A context, and the one that was made of it with the run's span as its current span: the steps of a chain all
-        start from the same one."""
+        """A context, and the one that was made of it with the run's span: a chain's steps start from one."""
 
     @property
     def run(self) -> Run | None:

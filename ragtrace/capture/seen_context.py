@@ -97,8 +97,7 @@ def _with_call(result: str, arguments: object) -> str:
 
 
 def with_carried(root: Run, chunks: Sequence[Document], others: Sequence[Document]) -> tuple[Document, ...]:
-    """Chunks and others, each with what the request saw of its kind before it asked a person; without the chunks that
-    the person took out, where the prompt then held others."""
+    """Chunks and others, with what the request saw before it asked a person, but for what the person took out."""
     present = {(document.source, document.content) for document in (*chunks, *others)}
     carried = root.request.before.documents
     before = [document for document in carried if (document.source, document.content) not in present]
@@ -189,8 +188,7 @@ def _rest(result: str, chunks: Sequence[str], *, has_documents: bool) -> str:
 
 
 def _answering(root: Run) -> Sequence[Run]:
-    """The model call whose answer is the root's, or most of it; the last one where none is. A guard or a title that
-    comes after it has not answered."""
+    """The model call whose answer is the root's, or most of it; the last one where none is (a guard may follow it)."""
     calls, answer = root.request.model_calls, root.answer or ""
     texts = [(call.answer or "").strip() for call in calls]
     parts = [(len(text), n) for n, text in enumerate(texts) if text and text in answer]

@@ -1,8 +1,10 @@
 """Gives a span attributes that are made when somebody reads them, and redacts what others wrote on it."""
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from opentelemetry.attributes import BoundedAttributes
@@ -10,7 +12,7 @@ from opentelemetry.trace import Span, Status
 
 from ragtrace import semconv
 from ragtrace.base.background import step_aside
-from ragtrace.text.sanitizer import Sanitizer
+from ragtrace.text.sanitizer import Sanitizer, sendable
 
 _STRIDE = 4
 """Spans whose attributes an exporter's thread makes before it lets requests run: the SDK's exports 512 at once."""
@@ -18,11 +20,15 @@ _makes = itertools.count(1)
 _PLAIN = frozenset({str, int, float, bool})
 NAME_LENGTH, STATUS_LENGTH, MESSAGE = 500, 2_000, "exception.message"
 """Characters of a name and of a status that are kept; what the description of a status is, too."""
+_ADDRESSES = re.compile(r"(?:^|[._])(?:referer|target|ur[il](?:[._]\w+)?)$")
+_PARAMETER = re.compile(
+    r"(?i)((?:^|[?&#])[\w%.\[\]-]*(?:user|name|uid|login|session|token|key|password|secret|mail|phone|sig)[\w%.\[\]-]*=)[^&#]+"
+)
+_ID = re.compile(r"(?:session|user|thread|conversation)[._]?(?:previous_|pseudo\.)?id$", re.I)
 
 
 def _put(target: BoundedAttributes, attributes: Mapping[str, Any]) -> None:
-    """The SDK checks each value again, which costs a third of what recording does. Where no limit applies and every
-    value is plain, they are put where the SDK puts them."""
+    """Where no limit applies and every value is plain, spares the SDK's checks: a third of what recording costs."""
     if _takes(target, attributes):
         with target._lock:
             target._dict.update(attributes)
@@ -101,26 +107,23 @@ def redact_written(span: Span, title: str, sanitizer: Any) -> None:
     where it is not `title` any more.
 
     A span that is not the SDK's shows nothing of this, and stays as it is."""
-    if isinstance(sanitizer, Sanitizer) and sanitizer.redact is None:
+    if isinstance(sanitizer, Sanitizer) and sanitizer.redact is None and sanitizer.identify is None:
         return
     written = dict(attributes_of(span)) if hasattr(span, "attributes") else {}
     written.pop(semconv.OPERATION, None)
     if written:
-        clean = sanitizer.attributes(written)
+        clean = redacted_attributes(written, sanitizer)
         span.set_attributes(clean)
         for key in written.keys() - clean.keys():
             del span._attributes[key]  # type: ignore[attr-defined]  # the SDK's own; there is no other way
-    _replace(
-        getattr(span, "_events", None),
-        lambda e: type(e)(sanitizer.text(e.name, NAME_LENGTH), _redacted(e, sanitizer), e.timestamp),
-    )
-    _replace(getattr(span, "_links", None), lambda link: type(link)(link.context, _redacted(link, sanitizer)))
-    status = getattr(span, "status", None)
-    if status is not None and status.description:
+    text = partial(sanitizer.text, limit=NAME_LENGTH)
+    _replace(getattr(span, "_events", None), lambda e: type(e)(text(e.name), redacted_item(e, sanitizer), e.timestamp))
+    _replace(getattr(span, "_links", None), lambda link: type(link)(link.context, redacted_item(link, sanitizer)))
+    if (status := getattr(span, "status", None)) is not None and status.description:
         description = sanitizer.attributes({MESSAGE: status.description}).get(MESSAGE)
         span.set_status(Status(status.status_code, description))
     if (name := getattr(span, "name", title)) != title:
-        span.update_name(sanitizer.text(name, NAME_LENGTH))
+        span.update_name(text(name))
 
 
 def attributes_for(item: Any, attributes: Any, length: int | None = None) -> BoundedAttributes:
@@ -130,8 +133,24 @@ def attributes_for(item: Any, attributes: Any, length: int | None = None) -> Bou
     return copy
 
 
-def _redacted(item: Any, sanitizer: Any) -> BoundedAttributes:
-    return attributes_for(item, sanitizer.attributes(item.attributes or {}))
+def redacted_item(item: Any, sanitizer: Any) -> BoundedAttributes:
+    """The attributes of a span, an event or a link, redacted with a `Sanitizer` or a `TextFilter`."""
+    return attributes_for(item, redacted_attributes(item.attributes or {}, sanitizer))
+
+
+def redacted_attributes(attributes: Mapping[str, Any], sanitizer: Any) -> dict[str, Any]:
+    """The attributes redacted, addresses without telling parameters, and with a key the ids of users hashed."""
+    values = {key: _named(value) if _ADDRESSES.search(key) else value for key, value in attributes.items()}
+    redacted: dict[str, Any] = sanitizer.attributes(values)
+    ids = [key for key in redacted if isinstance(values[key], str) and _ID.search(key)] if sanitizer.identify else []
+    return redacted | {key: sanitizer.identify(sendable(values[key])) for key in ids}
+
+
+def _named(address: Any) -> Any:
+    """An address without the values of parameters that name a person or open a door."""
+    if isinstance(address, (list, tuple)):  # as OpenTelemetry writes headers
+        return [_named(each) for each in address]
+    return _PARAMETER.sub(r"\1[redacted]", address) if isinstance(address, str) else address
 
 
 def _replace(items: Any, redacted: Callable[[Any], Any]) -> None:

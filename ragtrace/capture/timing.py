@@ -74,8 +74,7 @@ def seconds_by_stage(stage_times: Sequence[tuple[str, int]]) -> dict[str, float]
 
 
 def usage_by_model(calls: Sequence[Run], sanitizer: Sanitizer) -> dict[str, ModelUsage]:
-    """The usage by the models' names as they leave the process. Calls without counts are left out, and those that only
-    pass on what a call below them used."""
+    """The usage by the models' names as they leave the process, of the innermost calls that have counts."""
     usage: dict[str, ModelUsage] = {}
     counted = [(call, counts) for call in calls if any(counts := [_count(call, name) for name in _TOKENS])]
     above = {id(call.parent) for call, _ in counted}

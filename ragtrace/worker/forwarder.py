@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.base.background import Background, Bounds
 from ragtrace.base.lazy import groups_of
-from ragtrace.capture.span_writer import NAME_LENGTH, STATUS_LENGTH
+from ragtrace.capture.span_writer import NAME_LENGTH, STATUS_LENGTH, redacted_attributes
 from ragtrace.capture.spans import dialects
 from ragtrace.capture.spans.conversion import attributes_from
 from ragtrace.capture.spans.pieces import spans_in
@@ -23,7 +23,6 @@ from ragtrace.worker.outcomes import EndedTrace, marked, outcome_of
 from ragtrace.worker.score_outbox import ScoreOutbox
 from ragtrace.worker.span_counts import SpanCounts
 from ragtrace_otlp.destination import Destination, SendResult
-from ragtrace_otlp.redaction_processor import redacted_attributes
 from ragtrace_otlp.scores import ScoreFormat
 from ragtrace_otlp.wire import write_attributes
 

@@ -236,8 +236,7 @@ def trace_from(request: RequestSpans, sanitizer: Sanitizer) -> Trace:
 
 
 def _take_over(run: Run, root: Node) -> None:
-    """Gives a root without texts those of the workflow that it surrounds: the only one directly below it, and so on.
-    OpenLLMetry has two spans around each graph."""
+    """Gives a root without texts those of the only workflow directly below it: OpenLLMetry has two around a graph."""
     node = root
     while run.query is None and run.answer is None:
         inner = [child for child in node.children if child.operation in CONTAINERS]

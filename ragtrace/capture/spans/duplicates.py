@@ -33,8 +33,7 @@ class Duplicates:
 
     def __init__(self) -> None:
         self.retrievals: deque[Run] = deque(maxlen=_RETRIEVALS)
-        """The latest retrievals that were called by themselves: a model that is called after them was shown their
-        chunks where its messages hold them."""
+        """The latest retrievals that were called by themselves: a model call after them may hold their chunks."""
         self._best: dict[tuple[str, str], tuple[int, str]] = {}
         self._calls: deque[_Call] = deque()
         self._by_text: dict[tuple[bytes, str], deque[_Call]] = {}
@@ -93,8 +92,7 @@ def _encloses(outer: _Call, inner: _Call) -> bool:
 
 
 def _call(record: SpanRecord, facts: SpanFacts) -> _Call:
-    """A call and what two layers that tell of it have in common: the tokens of its answer, or else the answer itself,
-    or else the question that failed. Nothing where both are silent."""
+    """A call and what two layers that tell of it share: the answer's tokens, else the answer, else the question."""
     tokens = facts.attributes.get(semconv.OUTPUT_TOKENS)
     text = str(tokens) if tokens else facts.answer or (facts.error and f"{facts.query}\0error") or ""
     digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest() if text else b""

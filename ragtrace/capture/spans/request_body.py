@@ -26,8 +26,7 @@ class IntakeError(Exception):
 
 
 def decompress(body: bytes, coding: str, limit: int) -> bytes:
-    """The body without its content coding. Raises IntakeError for an unknown coding, damaged data, and more than
-    `limit` bytes; it never holds more than that."""
+    """The body without its content coding. Raises IntakeError for an unknown coding, bad data, more than `limit`."""
     if coding in ("", "identity"):
         return body
     if coding not in _WINDOW:

@@ -195,8 +195,7 @@ def documents_in(value: Any) -> tuple[Document, ...] | None:
 
 
 def document_of(item: Mapping[str, Any]) -> Document | None:
-    """A document from its JSON: LangChain's, LlamaIndex's with its node, or OpenTelemetry's. One without text keeps
-    its id and score; None where there is neither."""
+    """A document from its JSON: LangChain's, LlamaIndex's with its node, or OpenTelemetry's. It may have no text."""
     for key in ("node", "kwargs", "document"):
         if isinstance(item.get(key), Mapping):
             return document_of({**item[key], **({"score": item["score"]} if "score" in item else {})})
