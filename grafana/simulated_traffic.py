@@ -273,6 +273,7 @@ class Traffic:
             failed = self.random.binomial(self.requests * each, np.where(outage, 0.05, 0.0))
             self.add("ragtrace_export_items_total", self.requests * each - failed, sink=sink)
             self.add("ragtrace_export_failures_total", failed, sink=sink, reason="timeout")
+        self.history.gauge("ragtrace_export_waiting", nothing, **self.base, sink="phoenix")
         self.add("ragtrace_spans_dropped_total", nothing)
         self.history.gauge("ragtrace_held_spans", waiting, **self.base)
         self.add("ragtrace_hold_expired_total", self.random.binomial(self.evaluated, 0.001))

@@ -113,7 +113,7 @@ COMBINATIONS: dict[str, Callable[[Callable[[float], Sampler]], Sampler]] = {
     "two limits": lambda limit: all_of(limit(3), limit(2)),
     "two shares": lambda limit: all_of(share(0.3), share(0.2)),
     "any of two shares": lambda limit: any_of(share(0.3), share(0.2)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.long

@@ -93,12 +93,9 @@ def _label(trace_id: str, row: Mapping[str, Any]) -> PersonLabel:
     identifier = row.get("identifier") if row.get("source") != "APP" else None
     reviewer = row.get("user_id") or identifier or "user"
     return PersonLabel(
-        trace_id,
-        row["name"],
-        result.get("label") if result.get("label") is not None else result.get("score"),
-        f"phoenix:{reviewer}",
-        result.get("explanation"),
-    )
+        trace_id, row["name"], result.get("label") if result.get("label") is not None else result.get("score"),
+        f"phoenix:{reviewer}", result.get("explanation"),
+    )  # fmt: skip
 
 
 def _pages(client: RestClient, path: str, params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

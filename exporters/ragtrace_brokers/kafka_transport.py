@@ -82,11 +82,9 @@ class KafkaTransport(envelope.Transport):
         if self._address.user:
             own |= {"sasl.username": self._address.user, "sasl.password": self._address.password}
         return {
-            "bootstrap.servers": ",".join(self._address.servers),
-            "log_level": 0,
-            "topic.metadata.refresh.interval.ms": 5_000,
-            **own,
-        }
+            "bootstrap.servers": ",".join(self._address.servers), "log_level": 0,
+            "topic.metadata.refresh.interval.ms": 5_000, **own,
+        }  # fmt: skip
 
     def _leave_group(self) -> None:
         """Leave the group. The next fetch joins it again."""

@@ -108,12 +108,10 @@ class NatsTransport(envelope.Transport):
     async def _make_streams(self, stream: Any) -> None:
         """Make the streams that do not exist. Those that exist stay as their operator has made them."""
         common: dict[str, Any] = {
-            "max_age": float(envelope.KEPT_SECONDS),
-            "max_bytes": self._address.number("max_bytes", 1 << 30),
-            "num_replicas": self._address.number("replicas", 1),
-            "discard": api.DiscardPolicy.NEW,
+            "max_age": float(envelope.KEPT_SECONDS), "max_bytes": self._address.number("max_bytes", 1 << 30),
+            "num_replicas": self._address.number("replicas", 1), "discard": api.DiscardPolicy.NEW,
             "duplicate_window": float(envelope.DUPLICATE_SECONDS),
-        }
+        }  # fmt: skip
         for name, subject in ((self._address.stream, self._subject), (self._dead, f"{self._dead}.traces")):
             try:
                 await stream.stream_info(name)

@@ -174,10 +174,8 @@ class CountingExporter(Generic[T]):
             self.is_unsupported = True
             _log.warning(
                 "ragtrace: the backend takes no %s (%s), so none are sent any more; scores are on the spans. "
-                "OTEL_LOGS_EXPORTER=none turns them off",
-                self._what,
-                status,
-            )
+                "OTEL_LOGS_EXPORTER=none turns them off", self._what, status,
+            )  # fmt: skip
         return self.is_unsupported
 
     def _note(self, reason: str, count: int) -> None:
@@ -190,11 +188,9 @@ class CountingExporter(Generic[T]):
         if now - self._logged_at >= _LOG_EVERY or not self._logged_at:
             self._logged_at = now
             _log.warning(
-                "ragtrace: %d %s could not be exported so far (%s)",
-                sum(self.stats().failed.values()),
-                self._what,
+                "ragtrace: %d %s could not be exported so far (%s)", sum(self.stats().failed.values()), self._what,
                 reason,
-            )
+            )  # fmt: skip
 
     def stats(self) -> ExportStats:
         """The counts so far. After `abandon` they add up to the items that were accepted, at each moment."""

@@ -79,12 +79,9 @@ def make_exporters(signal: Signal, endpoint: str = "") -> list[Any]:
                 raise
             _log.warning(
                 "ragtrace: %s are not exported by %r, which OpenTelemetry's environment variables ask for: %s; correct "
-                "OTEL_%s_EXPORTER or OTEL_EXPORTER_OTLP_*",
-                {"traces": "spans", "logs": "events"}[signal],
-                name,
-                error,
-                signal.upper(),
-            )
+                "OTEL_%s_EXPORTER or OTEL_EXPORTER_OTLP_*", {"traces": "spans", "logs": "events"}[signal], name,
+                error, signal.upper(),
+            )  # fmt: skip
     return exporters
 
 

@@ -55,12 +55,10 @@ class EventSink:
 def event_attributes(evaluation: Evaluation, score: Score, form: ScoreFormat) -> dict[str, Any]:
     """One score's attributes on its event."""
     attributes: dict[str, Any] = {
-        semconv.EVALUATION_NAME: score.name,
-        semconv.EVALUATOR_ID: score.name,
-        semconv.EVALUATOR_VERSION: score.version,
-        semconv.EVALUATOR_TYPE: score.method,
+        semconv.EVALUATION_NAME: score.name, semconv.EVALUATOR_ID: score.name,
+        semconv.EVALUATOR_VERSION: score.version, semconv.EVALUATOR_TYPE: score.method,
         semconv.PROBABILITY: score.sampling_probability,
-    }
+    }  # fmt: skip
     response = evaluation.trace.facts.response_id
     if response is not None:
         attributes[semconv.RESPONSE_ID] = form.sanitizer.text(response, 256)

@@ -148,11 +148,10 @@ class Telemetry:
             self.span_exporter.stats() if self.span_exporter else None,
             self.event_exporter.stats() if self.event_exporter else None,
             self.processors[0].dropped if self.processors else 0,
-            self.event_processor.dropped if self.event_processor else 0,
-            self.hold.stats() if self.hold else None,
+            self.event_processor.dropped if self.event_processor else 0, self.hold.stats() if self.hold else None,
             self.file_exporter.stats() if self.file_exporter else None,
             sum(processor.dropped for processor in self.processors[1:]),
-        )
+        )  # fmt: skip
 
 
 def _within(seconds: float, work: Callable[[], Any]) -> bool:
@@ -186,12 +185,10 @@ def set_up(
     the exporter's package and SettingError for a file that cannot be written."""
     resource = environment.make_resource(app, env)
     tracer_provider = TracerProvider(
-        resource=resource,
-        shutdown_on_exit=False,
-        sampler=environment.make_sampler(),
+        resource=resource, shutdown_on_exit=False, sampler=environment.make_sampler(),
         id_generator=environment.make_id_generator(),
         span_limits=SpanLimits(max_attribute_length=SpanLimits.UNSET, max_span_attribute_length=SpanLimits.UNSET),
-    )
+    )  # fmt: skip
     late = EvaluationSpanSink(tracer_provider, form, _GATHERING)
     telemetry = Telemetry(tracer_provider, NoOpLoggerProvider(), (), own=True, late=late, others=redact_others)
     quiet(NOISY)

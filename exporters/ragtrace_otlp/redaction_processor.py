@@ -87,11 +87,9 @@ def cut_copy(span: ReadableSpan, limits: SpanLimits) -> ReadableSpan:
     events = [Event(e.name, attributes_for(e, e.attributes, length), e.timestamp) for e in span.events]
     links = [Link(link.context, attributes_for(link, link.attributes, length)) for link in span.links]
     return copy_of(
-        span,
-        attributes=attributes_for(span, {**cut, **scores}),
-        events=_bounded(events, span.dropped_events),
+        span, attributes=attributes_for(span, {**cut, **scores}), events=_bounded(events, span.dropped_events),
         links=_bounded(links, span.dropped_links),
-    )
+    )  # fmt: skip
 
 
 def _bounded(items: list[Any], dropped: int) -> BoundedList[Any]:

@@ -61,11 +61,9 @@ def without_content(evaluation: Evaluation) -> Evaluation:
 def _openinference(score: Score, form: ScoreFormat, n: int) -> dict[str, Any]:
     base = f"{semconv.OI_EVALUATIONS}.{n}.evaluation"
     attributes: dict[str, Any] = {
-        f"{base}.name": score.name,
-        f"{base}.annotator_kind": semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
-        f"{base}.identifier": f"{score.name}@{score.version}",
-        **_result(score, form, base),
-    }
+        f"{base}.name": score.name, f"{base}.annotator_kind": semconv.ANNOTATOR_KINDS.get(score.method, "CODE"),
+        f"{base}.identifier": f"{score.name}@{score.version}", **_result(score, form, base),
+    }  # fmt: skip
     if score.sampling_probability != 1.0:
         attributes[f"{base}.metadata"] = json.dumps({"sampling_probability": score.sampling_probability})
     return attributes
@@ -89,10 +87,8 @@ def _evidence(evaluation: Evaluation, sanitizer: Sanitizer) -> list[dict[str, An
                 item["probability"] = round(e.probability, 4)
             if e.document_id is not None:
                 item["document"] = {
-                    "id": sanitizer.text(e.document_id, 256),
-                    "rank": e.document_rank,
-                    "start": e.document_start,
+                    "id": sanitizer.text(e.document_id, 256), "rank": e.document_rank, "start": e.document_start,
                     "end": e.document_end,
-                }
+                }  # fmt: skip
             items.append(item)
     return items

@@ -102,10 +102,6 @@ class Family(Metric):
         family.__dict__.update(self.__dict__, keys=keys, values=values, exemplars=exemplars or {})
         return family
 
-    def copy(self) -> Family:
-        """The family as of this moment."""
-        return self.replaced(self.keys.copy(), self.values.copy(), self.exemplars.copy())
-
     @property
     def samples(self) -> list[Sample]:  # type: ignore[override]  # the base class stores them
         """The samples as prometheus_client has them."""
@@ -114,6 +110,18 @@ class Family(Metric):
             Sample(self.name + suffix, labels | more, value, None, self.exemplars.get(place))
             for place, ((labels, suffix, more), value) in enumerate(zip(lines, self.values, strict=True))
         ]
+
+
+def joined(members: Sequence[Family]) -> Family:
+    """A copy of a metric with the series of several applications."""
+    keys: list[Key] = []
+    values: list[float] = []
+    exemplars: dict[int, Exemplar] = {}
+    for member in members:
+        exemplars.update((len(values) + place, exemplar) for place, exemplar in member.exemplars.items())
+        keys += member.keys
+        values += member.values
+    return members[0].replaced(keys, values, exemplars)
 
 
 def _lines(kind: Kind, bounds: Sequence[float]) -> list[tuple[str, dict[str, str]]]:

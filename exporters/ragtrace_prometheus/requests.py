@@ -44,6 +44,8 @@ class RequestNote(NamedTuple):
     time_to_first_chunk: float | None
     stages: Mapping[str, float]
     usage: Mapping[str, ModelUsage]
+    app: str | None
+    env: str | None
 
 
 def note(trace: Trace, decision: Decision) -> RequestNote:
@@ -54,6 +56,7 @@ def note(trace: Trace, decision: Decision) -> RequestNote:
     return RequestNote(
         trace.trace_id, time.time(), trace.duration, status, decision, scores, facts.retrievals, facts.model,
         facts.prompt_version, facts.unrecorded, facts.time_to_first_chunk, facts.stages, facts.usage,
+        facts.app, facts.env,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Requests and evaluations as metrics; `catalogue` lists them.
 
-`app` and `env` are labels of every series. Evaluator names, models, prompt versions, verdicts and reasons are bounded;
-ids and texts are never labels. Only exemplars name a trace, which OpenMetrics scrapes show."""
+`app` and `env` are labels of every series: those that a request names, else the settings'. Evaluator names, models,
+prompt versions, verdicts and reasons are bounded; ids and texts are never labels. Only exemplars name a trace."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
@@ -24,7 +24,7 @@ from ragtrace.sampling import Decision
 from ragtrace.text.sanitizer import sendable
 from ragtrace_prometheus.catalogue import Catalogue
 from ragtrace_prometheus.evaluations import Evaluations
-from ragtrace_prometheus.families import Family
+from ragtrace_prometheus.families import Base, Family, joined
 from ragtrace_prometheus.labels import Caps
 from ragtrace_prometheus.requests import FeedbackNote, RequestNote, Requests, note
 from ragtrace_prometheus.watcher import JudgeLimits, Watcher
@@ -43,6 +43,16 @@ _TRY_EVERY = 5.0
 """Seconds between two tries to have a port that another program uses."""
 _COUNTING = 5.0
 """Seconds that a scrape waits at most for the thread that counts."""
+
+
+_APPLICATIONS = 20
+"""Applications, each in an environment, that have series of their own."""
+
+
+class _Counts(NamedTuple):
+    catalogue: Catalogue
+    requests: Requests
+    evaluations: Evaluations
 
 
 class PrometheusSink(Collector):
@@ -100,9 +110,18 @@ class PrometheusSink(Collector):
         self._due = 0.0
         self._failures = 0
         self._caps = Caps()
-        self._catalogue = Catalogue(self._base, self._evaluators)
-        self._requests = Requests(self._catalogue, self._caps, self._priced, self._strata)
-        self._evaluations = Evaluations(self._catalogue, self._caps, self._evaluators, self._judge.model)
+        self._counts: dict[Base, _Counts] = {}
+        self._own = self._counts_of(*self._base)
+
+    def _counts_of(self, app: str | None, env: str | None) -> _Counts:
+        """What counts for an application; for one too many what counts for the settings'."""
+        base = (sendable(app or self._base[0], 200), sendable(env or self._base[1], 200))
+        if base not in self._counts and len(self._counts) < _APPLICATIONS:
+            catalogue = Catalogue(base, self._evaluators)
+            requests = Requests(catalogue, self._caps, self._priced, self._strata)
+            evaluations = Evaluations(catalogue, self._caps, self._evaluators, self._judge.model)
+            self._counts[base] = _Counts(catalogue, requests, evaluations)
+        return self._counts.get(base) or self._own
 
     def _forked(self) -> None:
         """In a forked child: what was counted belongs to the parent."""
@@ -128,12 +147,13 @@ class PrometheusSink(Collector):
     def __call__(self, evaluation: Evaluation) -> None:
         """Count an evaluation."""
         with self._lock:
-            self._evaluations.count(evaluation)
+            facts = evaluation.trace.facts
+            self._counts_of(facts.app, facts.env).evaluations.count(evaluation)
 
     def observe_duration(self, evaluator: str, seconds: float) -> None:
         """Count how long an evaluator took for one trace."""
         with self._lock:
-            self._evaluations.count_duration(evaluator, seconds)
+            self._own.evaluations.count_duration(evaluator, seconds)
 
     def _work(self, items: list[RequestNote | FeedbackNote]) -> float | None:
         """Count. Where there are several processes, write this one's file when it is due, and return the seconds until
@@ -156,9 +176,9 @@ class PrometheusSink(Collector):
             for item in items:
                 try:
                     if isinstance(item, FeedbackNote):
-                        self._requests.count_feedback(item)
+                        self._own.requests.count_feedback(item)
                     else:
-                        self._requests.count(item)
+                        self._counts_of(item.app, item.env).requests.count(item)
                 except Exception:  # noqa: BLE001 one odd request must not keep the others from being counted
                     self._fail("a request was not counted")
 
@@ -183,12 +203,13 @@ class PrometheusSink(Collector):
 
     def describe(self) -> list[Family]:
         """The metrics without values, for a registry."""
-        return [family.replaced([], []) for family in self._catalogue.families]
+        return [family.replaced([], []) for family in self._own.catalogue.families]
 
     def _families(self) -> list[Family]:
         self._count(self._queue.take())
         with self._lock:
-            families = [family.copy() for family in self._catalogue.families]
+            of_applications = zip(*(counts.catalogue.families for counts in self._counts.values()), strict=True)
+            families = [joined(members) for members in of_applications]
         return families + (self._watcher.families(self._caps) if self._watcher is not None else [])
 
     def _lost(self) -> int:
@@ -266,10 +287,8 @@ class PrometheusSink(Collector):
             if not self._next_try:
                 _log.warning(
                     "ragtrace: prometheus_port is %d, which another program uses on %s, so /metrics is not served "
-                    "until it is free; give another port, 0 for any free one, or -1 for none",
-                    port,
-                    host,
-                )
+                    "until it is free; give another port, 0 for any free one, or -1 for none", port, host,
+                )  # fmt: skip
             self._next_try = time.monotonic() + _TRY_EVERY
         except OSError as error:
             _log.warning("ragtrace: /metrics is not served: %s", error)

@@ -12,6 +12,7 @@ _Row = tuple[Key, float]
 """Labels and value of a series."""
 _OUTCOMES = ("sampled_out", "scored", "failed", "dropped")
 _MESSAGE_OUTCOMES = ("acknowledged", "repeated", "failed", "redelivered")
+_FAILURES, _LOSSES = ("rejected", "unavailable", "timeout"), ("queue_full", "span_missing", "server_error")
 DROPS = ("queue_full", "queue_bytes", "shutdown", "internal")
 
 
@@ -132,12 +133,15 @@ class Watcher:
                 if export is not None:
                     items.append(((sink,), export.exported))
                     failures.append(((sink, "queue_full"), lost))
-                    failures += [((sink, clean(reason)), count) for reason, count in export.failed.items()]
+                    failed = dict.fromkeys(_FAILURES, 0) | export.failed
+                    failures += [((sink, clean(reason)), count) for reason, count in failed.items()]
         for delivery in self.deliveries:
             delivered = delivery.stats()
             items.append(((delivery.name,), delivered.delivered))
-            failures.append(((delivery.name, "queue_full"), 0))
-            failures += [((delivery.name, reason), count) for reason, count in delivered.lost.items()]
+            lost_scores = dict.fromkeys(_LOSSES, 0) | delivered.lost
+            failures += [((delivery.name, reason), count) for reason, count in lost_scores.items()]
+        waiting = [((delivery.name,), float(delivery.stats().waiting)) for delivery in self.deliveries]
+        yield self._family("gauge", "export_waiting", "Scores that a backend has not taken yet.", waiting, "sink")
         yield self._family("counter", "export_items", "Items exported.", items, "sink")
         yield self._family("counter", "export_failures", "Items not exported.", failures, "sink reason")
 

@@ -401,6 +401,16 @@ def _service() -> list[Scenario]:
             [fires(0, 30), fires(30, 31, "RagtraceRequestErrors")],
         ),
         Scenario(
+            "down", "all of 100 requests an hour end in an error",
+            [Events("ragtrace_requests_total", [(30, 1.67), (2, 0)], {"status": "ok"}), Events("ragtrace_requests_total", [(30, 0), (2, 1.67)], {"status": "error"})],
+            [fires(0, 30), fires(30, 31, "RagtraceRequestErrors")],
+        ),
+        Scenario(
+            "stuck", "a backend of scores does not answer",
+            [Events("ragtrace_export_items_total", [(30, 20), (2, 0)], {"sink": "phoenix"}), Value("ragtrace_export_waiting", [(30, 0), (2, 40)], {"sink": "phoenix"})],
+            [fires(0, 30), fires(30, 31, "RagtraceExportFailing?")],
+        ),
+        Scenario(
             "emptier", "15 % of the retrievals find nothing, where 2 % did",
             [Events("ragtrace_retrieved_documents_count", [(32, 20)]), Events("ragtrace_retrieval_empty_total", [(30, 0.4), (2, 3)])],
             [fires(0, 30), fires(30, 31, "RagtraceRetrievalEmpty?")],

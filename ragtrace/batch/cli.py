@@ -34,17 +34,14 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     evaluate = commands.add_parser("eval", help="score a data set")
     add = evaluate.add_argument
     add(
-        "file",
-        type=Path,
+        "file", type=Path,
         help="the data set: JSON lines or CSV, plain or gzipped, Parquet, or a folder that Hugging Face's datasets "
         "wrote; its fields are id, query, contexts, answer, reference, model",
-    )
+    )  # fmt: skip
     add(
-        "--evaluators",
-        default="auto",
-        metavar="A,B",
+        "--evaluators", default="auto", metavar="A,B",
         help="names of evaluators, `default`, `local`, or `auto` (the default): all that the data set allows",
-    )
+    )  # fmt: skip
     add("--out", default="-", help="write the scores to this file; - (the default) is standard output")
     add("--map", action="append", default=[], metavar="FIELD=COLUMN", help="read this field from this column")
     add("--jobs", type=int, default=0, help="the number of processes; 0 (the default) starts one for each core")
@@ -52,25 +49,18 @@ def _add_eval(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     add("--fresh", action="store_true", help="start again from the first row after an interrupted run")
     add("--judge", metavar="MODEL", help="the LLM that judges, under litellm's name (the setting judge_model)")
     add(
-        "--perturb",
-        default="",
-        metavar="KINDS",
+        "--perturb", default="", metavar="KINDS",
         help="also score changed rows: typos,case,paraphrase,chunk_order,distractor",
-    )
+    )  # fmt: skip
     add(
-        "--report",
-        type=Path,
-        metavar="FOLDER",
+        "--report", type=Path, metavar="FOLDER",
         help="write results.parquet, results.json and report.html to this folder",
-    )
+    )  # fmt: skip
     add(
-        "--fail-under",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE[%]",
+        "--fail-under", action="append", default=[], metavar="NAME=VALUE[%]",
         help="exit with 3 if a model's mean of the evaluator is below VALUE (above it, if lower is better); with a "
         "percent sign, if fewer than VALUE %% of its rows pass the evaluator's threshold; may be repeated",
-    )
+    )  # fmt: skip
     add("--junit", type=Path, metavar="FILE", help="write JUnit's XML: a suite for each evaluator, a case for each row")
     evaluate.set_defaults(run=_eval)
 

@@ -258,13 +258,10 @@ def to_run(plan: Plan, outcome: Outcome, started: float) -> EvaluationRun:
     """The kept rows of an outcome for a report. `started` is Unix time in seconds."""
     metrics = {check.name: metric_of(check) for check in outcome.checks}
     info = Info(
-        file=str(plan.path),
-        started=started,
-        duration=outcome.seconds,
-        version=__version__,
+        file=str(plan.path), started=started, duration=outcome.seconds, version=__version__,
         unusable=tuple(str(error) for error in outcome.errors),
         settings={"evaluators": ", ".join(metrics), "perturbations": ", ".join(plan.perturb) or "none"},
-    )
+    )  # fmt: skip
     return EvaluationRun(tuple(_result(line) for line in outcome.lines), metrics, info)
 
 

@@ -146,7 +146,7 @@ def _facts(
     usage = timing.usage_by_model(request.model_calls, sanitizer)
     context = root.span.get_span_context()
     return Facts(
-        app=app or _declared(request.service, sanitizer), env=env,
+        app=app or _declared(request.service[0], sanitizer), env=env or _declared(request.service[1], sanitizer),
         prompt_version=_declared(request.prompt_version, sanitizer) or prompt_version, tenant=tenant, name=root.name,
         session_id=request.session, user_id=request.user, tags=tuple(request.tags),
         model=_declared(of_model.get(semconv.REQUEST_MODEL), sanitizer),

@@ -158,8 +158,7 @@ class FunctionCall:
         return self._follow(stream)
 
     def _follow(self, stream: Any) -> Any:
-        """What a manager gave, with its pieces read on their way. All helpers of the clients' streams, e.g. Anthropic's
-        `text_stream`, take them from `_iterator`."""
+        """What a manager gave, with its pieces read on their way: the clients' streams take them from `_iterator`."""
         inner = getattr(stream, "_iterator", None)
         if is_stream(inner):
             stream._iterator = substitute_stream(inner, self)

@@ -102,8 +102,8 @@ class Request:
     common: Attributes = field(default_factory=dict)
     session: str | None = None
     user: str | None = None
-    service: str = ""
-    """Which service was asked, where requests of several come together: ids of sessions are each service's own."""
+    service: tuple[str, str] = ("", "")
+    """Name and environment of the service, where several come together: ids of sessions are each one's own."""
     tags: Sequence[str] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
     open: dict[Hashable, Run | None] = field(default_factory=dict)

@@ -32,7 +32,7 @@ _EMPTY = re.compile(r"(?:[\s\[\]{}()\"',:]|null|None)*").fullmatch
 NOTHING = "The result is empty."
 """The sentence that replaces an empty result: the reader was trained on sentences."""
 
-_chunks: dict[tuple[str | None, ...], tuple[Document, ...]] = {}
+_chunks: dict[tuple[object, ...], tuple[Document, ...]] = {}
 
 
 def forget_sessions() -> None:

@@ -31,13 +31,10 @@ from ragtrace.records import MAX_CHARS, Document, Trace
 from ragtrace.settings import Settings, load
 
 _EXAMPLE = Trace(
-    trace_id=0,
-    span_id=0,
-    query="How long is the pump covered?",
+    trace_id=0, span_id=0, query="How long is the pump covered?",
     documents=(Document("d0", "The pump is covered for 24 months from delivery."),),
-    answer="The pump is covered for 24 months.",
-    reference="24 months",
-)
+    answer="The pump is covered for 24 months.", reference="24 months",
+)  # fmt: skip
 
 
 def main(descriptor: int) -> None:

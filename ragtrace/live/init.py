@@ -201,10 +201,11 @@ def _start(  # noqa: PLR0917 each is a part of the runtime
     deliveries = open_deliveries(settings, capture.sanitizer)
     of_spans = telemetry.sinks if telemetry is not None else ()  # after the store: what a backend shows is there, too
     parts: list[Sink | None] = [metrics, journal, store, *of_spans, *deliver(deliveries)]
+    counts = metrics.observe_request if metrics and getattr(telemetry, "counts_requests", True) else None
     pipeline = Pipeline(
         checks, (*sinks, *(part for part in parts if part is not None)), sampler=sampler,
         limits=Limits(items=settings.queue_items, workers=max(1, settings.workers)),
-        observers=(exit_hooks.look_again, *(() if metrics is None else (metrics.observe_request,))), cause=cause,
+        observers=(exit_hooks.look_again, *(() if counts is None else (counts,))), cause=cause,
         observe_duration=None if metrics is None else metrics.observe_duration,
         isolated_names=[check.name for check in checks if settings.workers and child_process.can_isolate(check)],
         environment=for_evaluators(settings), adjust=_with_store(calibration, store),

@@ -29,13 +29,11 @@ _MODULES = {
 }  # fmt: skip
 """The requirements of all evaluators of a module in `ragtrace.evaluate`."""
 _EVALUATORS = {
-    "answer_correctness_judge": _MODELS,
-    "answer_relevancy_questions": _MODELS,
-    "contact_information": _MODELS,
+    "answer_correctness_judge": _MODELS, "answer_relevancy_questions": _MODELS, "contact_information": _MODELS,
     "no_answer": (*_MODELS, *_LANGUAGE),
     **{name: (Requirement("nltk", "eval"),) for name in ("bleu_1", "bleu_2", "bleu_3", "bleu_4")},
     **{name: (Requirement("rouge_score", "eval"),) for name in ("rouge_1", "rouge_2", "rouge_l")},
-}
+}  # fmt: skip
 _BY_EMBEDDING = frozenset(
     {"answer_correctness_judge", "answer_relevancy_questions", "answer_similarity", "context_relevancy"}
 )

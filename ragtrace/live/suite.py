@@ -50,8 +50,6 @@ def _default_suite() -> list[Evaluator]:
     left_out = [check.name for check in checks if check.method == "model"]
     _log.warning(
         "ragtrace: without the extra `models` these evaluators do not run: %s; %s does in their place. "
-        "Install it with: pip install 'ragtrace-otel[models]'",
-        ", ".join(left_out),
-        _WITHOUT_MODELS,
-    )
+        "Install it with: pip install 'ragtrace-otel[models]'", ", ".join(left_out), _WITHOUT_MODELS,
+    )  # fmt: skip
     return [*(check for check in checks if check.method != "model"), plugins.load(_WITHOUT_MODELS)]

@@ -66,13 +66,9 @@ def _telemetry(settings: Settings, capture: ContentPolicy, tracer_provider: Trac
     if existing is not None:
         return attach(existing, app=settings.app, **options)
     return set_up(
-        app=settings.app,
-        env=settings.env,
-        endpoint=settings.otlp_endpoint,
-        spans_file=settings.spans_file or None,
-        publisher=_publisher(settings),
-        **options,
-    )
+        app=settings.app, env=settings.env, endpoint=settings.otlp_endpoint, spans_file=settings.spans_file or None,
+        publisher=_publisher(settings), **options,
+    )  # fmt: skip
 
 
 def _publisher(settings: Settings) -> Callable[[], SpanExporter] | None:

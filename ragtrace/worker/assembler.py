@@ -46,7 +46,7 @@ class Assembler:
         self._is_relay = is_relay
         self._settings, self._traces, self._ledger = settings, traces, ledger
         self._sanitizer, self._pass_on = sanitizer, pass_on
-        self._duplicates: Latest[str, Duplicates] = Latest(_SERVICES)
+        self._duplicates: Latest[tuple[str, str], Duplicates] = Latest(_SERVICES)
         self._lock = threading.Lock()
         self._waiting: dict[tuple[int, int], deque[EndedTrace]] = {}
         """By the ids of the request's root. Two messages may hold the same request in other bytes."""
@@ -130,7 +130,7 @@ class Assembler:
         """The requests of a trace, and the number of its spans with too many attributes."""
         request = ExportTraceServiceRequest.FromString(trace.payload)
         records: list[SpanRecord] = []
-        unread, before, service = 0, None, ""
+        unread, before, service = 0, None, ("", "")
         for resource, scope, span in spans_in(request):
             if resource is not before:
                 before, service = resource, service_of(resource)
@@ -139,10 +139,10 @@ class Assembler:
                 continue
             records.append(record_from(span, scope.name, service))
         root = next((each for each in records if each.parent_id is None), records[0] if records else None)
-        memory = self._memory_of(root.service if root is not None else "")
+        memory = self._memory_of(root.service if root is not None else ("", ""))
         return requests_in(records, memory, with_own=bool(self._settings.source)), unread
 
-    def _memory_of(self, service: str) -> Duplicates:
+    def _memory_of(self, service: tuple[str, str]) -> Duplicates:
         memory = self._duplicates[service] = self._duplicates.pop(service, Duplicates())
         return memory
 

@@ -48,9 +48,10 @@ class WorkerTelemetry:
     logger_provider: Any = None
     undelivered = 0
 
-    def __init__(self, sink: Sink, stats: Callable[[], WorkerStats], unready_reason: Callable[[], str]) -> None:
-        """`unready_reason` says why the worker takes no requests; an empty text if it does."""
-        self.sinks = (sink,)
+    def __init__(self, sink: Sink, stats: Callable[[], WorkerStats], unready_reason: Callable[[], str], counts: bool):
+        """`unready_reason` says why the worker takes no requests; an empty text if it does. `counts` is false where
+        those who publish requests count them."""
+        self.sinks, self.counts_requests = (sink,), counts
         self.worker_stats = stats
         self.unready_reason = unready_reason
 
@@ -204,7 +205,7 @@ class Worker:
                 is_idle=lambda: assembler.is_idle, keys=keys_to_read(settings), contents=self._contents,
             )  # fmt: skip
         self._assembler = assembler
-        telemetry = WorkerTelemetry(assembler, self.stats, self.unready_reason)
+        telemetry = WorkerTelemetry(assembler, self.stats, self.unready_reason, not self.options.source)
         return telemetry, replace(settings, app=settings.app or _APP, env=settings.env or "dev")
 
     def _settle_store(self) -> None:

@@ -155,12 +155,10 @@ def test_import_statements_keep_the_contract(name: str) -> None:
     contract = CONTRACTS.get(name, {"packages": [], "late": ["datasets", "pyarrow", "rich"]})
     allowed = {False: set(contract["packages"]), True: {*contract["packages"], *contract["late"]}}
     breaches = [
-        f"{one.module}:{one.line} imports {one.package}"
-        for module in MODULES.values()
-        if contract_of(module.name) == name and module.name not in UNDER_OTHERS
-        for one in dependencies_of(module)
+        f"{one.module}:{one.line} imports {one.package}" for module in MODULES.values()
+        if contract_of(module.name) == name and module.name not in UNDER_OTHERS for one in dependencies_of(module)
         if "migrations" not in module.path.parts and one.package not in allowed[one.in_function]
-    ]
+    ]  # fmt: skip
     assert not breaches
 
 

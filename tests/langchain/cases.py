@@ -62,11 +62,9 @@ def join(found: list[Document]) -> str:
 def chain(retriever: Any = None, model: Any = None) -> Runnable[Any, Any]:
     prompt = ChatPromptTemplate.from_messages([("system", "Answer."), ("human", "{context} {question}")])
     steps = (
-        {"context": (retriever or Fixed()) | RunnableLambda(join), "question": RunnablePassthrough()}
-        | prompt
-        | (model or FakeListChatModel(responses=[ANSWER]))
-        | StrOutputParser()
-    )
+        {"context": (retriever or Fixed()) | RunnableLambda(join), "question": RunnablePassthrough()} | prompt
+        | (model or FakeListChatModel(responses=[ANSWER])) | StrOutputParser()
+    )  # fmt: skip
     return steps.with_config(run_name="rag")
 
 
@@ -106,7 +104,7 @@ RUNS: dict[str, Callable[[Config], object]] = {
     "text_completion": lambda config: chain(model=FakeListLLM(responses=[ANSWER])).invoke(QUESTION, config),
     "session_and_user": lambda config: asyncio.run(chain().abatch([QUESTION] * 3, {**config, **WHO})),
     "nothing_found": lambda config: chain(Fixed(documents=[])).invoke(QUESTION, config),
-}
+}  # fmt: skip
 
 
 def case(run: Callable[[Config], Any]) -> Callable[[Config], Any]:

@@ -62,11 +62,9 @@ def attributes_of(
 def test_tool_calls_and_results(recorded: Recorded) -> None:
     call = {"id": "call_1", "name": "weather", "args": {"city": "Paris", "days": 2}}
     asked = [
-        SystemMessage("Be brief."),
-        HumanMessage("Weather?", name="ada"),
-        AIMessage("", tool_calls=[call]),
+        SystemMessage("Be brief."), HumanMessage("Weather?", name="ada"), AIMessage("", tool_calls=[call]),
         ToolMessage("rain", tool_call_id="call_1", name="weather"),
-    ]
+    ]  # fmt: skip
     told = attributes_of(recorded, [AIMessage("Wait.", tool_calls=[call, {**call, "id": "call_2"}])], asked)
     sent, received = (json.loads(told[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
     part = {"type": "tool_call", "id": "call_1", "name": "weather", "arguments": {"city": "Paris", "days": 2}}

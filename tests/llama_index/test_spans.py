@@ -167,11 +167,10 @@ def test_one_bad_node_hides_no_other() -> None:
 
 
 CHANGES: dict[str, Callable[[NodeWithScore], None]] = {
-    "nothing": lambda item: None,
-    "another score": lambda item: setattr(item, "score", 0.9),
+    "nothing": lambda item: None, "another score": lambda item: setattr(item, "score", 0.9),
     "another text": lambda item: item.node.set_content("Oil it."),
     "more metadata": lambda item: item.node.metadata.update(page=2),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES)

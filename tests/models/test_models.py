@@ -121,14 +121,13 @@ def test_a_forked_child_keeps_the_chosen_embedder() -> None:
 @pytest.mark.process
 def test_nothing_is_fetched() -> None:
     code = (
-        "import socket\n"
-        "def refuse(*a, **k): raise OSError('no network in this test')\n"
+        "import socket\n" "def refuse(*a, **k): raise OSError('no network in this test')\n"
         "socket.socket.connect = refuse; socket.create_connection = refuse; socket.getaddrinfo = refuse\n"
         "from ragtrace import plugins; from ragtrace.evaluation import run; from ragtrace.testing import make_trace\n"
         "for n in plugins.builtin_names():\n"
         "    if plugins.load(n).method == 'judge' or n.startswith(('gptscore', 'perplexity')): continue\n"
         "    for (s,) in run(plugins.load(n), [make_trace()]): assert s.error is None, s\n"
-    )
+    )  # fmt: skip
     environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr

@@ -114,9 +114,8 @@ SLOW = {
     "HTTP, the head byte by byte": ("http", "http/protobuf", b"HTTP/1.1 200 OK\r\nX: " + b"x" * 10_000),
     "HTTP, the body byte by byte": ("http", "http/protobuf", b"HTTP/1.1 200 OK\r\n\r\n"),
     "HTTPS, the handshake byte by byte": ("https", "http/protobuf", b"\x16\x03\x03\x3f\xff\x02\x00\x3f\xf0"),
-    "gRPC, never": ("http", "grpc", b""),
-    "gRPC, byte by byte": ("http", "grpc", b"\x00\x00\x00\x04" + bytes(50)),
-}
+    "gRPC, never": ("http", "grpc", b""), "gRPC, byte by byte": ("http", "grpc", b"\x00\x00\x00\x04" + bytes(50)),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SLOW)

@@ -333,7 +333,7 @@ def test_requests_that_wait_are_bounded(sink: PrometheusSink, make: Make) -> Non
 
 
 def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, failed = sink._requests.count, threading.Event()
+    real, failed = sink._own.requests.count, threading.Event()
 
     def fails_once(request: Any) -> None:
         if not failed.is_set():
@@ -341,7 +341,7 @@ def test_the_thread_outlives_a_failure(sink: PrometheusSink, monkeypatch: pytest
             raise RuntimeError
         real(request)
 
-    monkeypatch.setattr(sink._requests, "count", fails_once)
+    monkeypatch.setattr(sink._own.requests, "count", fails_once)
     for _ in range(200):
         sink.observe_request(make_trace(), Decision(True, 1.0, "ratio"))
     until(lambda: sink._queue.waiting == 0)
@@ -464,6 +464,10 @@ def test_models_and_prompts_are_bounded(sink: PrometheusSink, make: Make) -> Non
     assert {s.labels["prompt_version"] for s in samples} == {"", "other", *(f"v{i}" for i in range(20))}
     assert scraped.value("ragtrace_requests_total", status="ok", model="other") == 10
     assert scraped.value("ragtrace_label_overflow_total") == 20
+    for i in range(30):
+        sink(evaluated(facts=Facts(app=f"a{i}", env="prod")))
+    counted = {s.labels["app"]: s.value for s in Scraped(sink).samples("ragtrace_evaluation_lag_seconds_count")}
+    assert counted == {"shop": 11, **{f"a{i}": 1 for i in range(19)}}
 
 
 def test_stages_and_first_chunks(sink: PrometheusSink) -> None:

@@ -22,7 +22,7 @@ GROUPS = {
     "engines": (RagtraceLlamaIndexInstrumentor, llama_index_calls.ENGINES),
     "agents of LlamaIndex": (RagtraceLlamaIndexInstrumentor, llama_index_calls.AGENTS),
     "workflows": (RagtraceLlamaIndexInstrumentor, llama_index_calls.WORKFLOWS),
-}
+}  # fmt: skip
 
 
 def words_of(recorded: Recorded) -> str:

@@ -86,7 +86,7 @@ def test_a_late_score_leaves_on_a_linked_span(start: Start, tmp_path: Path) -> N
     metrics = _scrape(runtime)
     counted = [line for line in metrics.splitlines() if 'evaluator="rating"' in line and 'verdict="fail"' in line]
     assert any(line.startswith("ragtrace_evaluations_total") and line.endswith(" 1.0") for line in counted)
-    assert 'ragtrace_evaluation_lag_seconds_count{app="rag",env="dev"} 1.0' in metrics
+    assert 'ragtrace_evaluation_lag_seconds_count{app="pumps",env="dev"} 1.0' in metrics
 
 
 def _scrape(runtime: ragtrace.Runtime) -> str:

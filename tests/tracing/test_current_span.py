@@ -111,7 +111,7 @@ WAYS: dict[str, Callable[[Runnable[Any, Any]], Any]] = {
     "stream": lambda chain: list(chain.stream("How long?")),
     "astream": lambda chain: asyncio.run(read(chain.astream("How long?"))),
     "batch": lambda chain: chain.batch(["How long?"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)

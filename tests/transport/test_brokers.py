@@ -152,12 +152,11 @@ class TestBroker:
         late = good.payload.replace((1_700_000_000_000_000_011).to_bytes(8, "little"), (1 << 62).to_bytes(8, "little"))
         assert late != good.payload
         bad = [
-            replace(good, payload=b"\xff" * 40),
-            replace(good, headers={"ragtrace-schema": "99"}),
+            replace(good, payload=b"\xff" * 40), replace(good, headers={"ragtrace-schema": "99"}),
             replace(message(2), key=f"{3:032x}"),
             replace(good, payload=message(4, "A long question. " * 500).payload, key=f"{4:032x}"),
             replace(good, payload=b"", key="none"),
-        ]
+        ]  # fmt: skip
         _publish(publisher, [*bad, replace(good, payload=late)])
         with http_server() as (endpoint, _), fetching(broker.url(stream), endpoint) as worker:
             worker.wait_acknowledged(1)

@@ -122,7 +122,7 @@ def span(target: Any, number: int, trace: int, parent: int = 0, **attributes: An
 
 def scope(request: ExportTraceServiceRequest, service: str = "shop", name: str = "openinference") -> Any:
     of_resource = request.resource_spans.add()
-    write_attributes(of_resource.resource, {"service.name": service})
+    write_attributes(of_resource.resource, {"service.name": service, "deployment.environment": "prod"})
     of_scope = of_resource.scope_spans.add()
     of_scope.scope.name = name
     return of_scope

@@ -47,6 +47,7 @@ def test_scores_reach_every_backend(with_buffer: bool, tmp_path: Path) -> None:
     assert assessed == {f"tr-{trace}": span for trace, span in roots.items()}
     assert {row["traceId"]: row["metadata"]["span_id"] for row in langfuse.rows.values()} == roots
     assert 'sink="langfuse"} 2.0' in metrics
+    assert 'ragtrace_evaluations_total{app="shop",env="prod",evaluator="kept",' in metrics
     if with_buffer:
         assert count_rows(tmp_path / "buffer.db", "outcomes") == 0
 

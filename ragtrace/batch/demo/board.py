@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 _WORST = 3
 _LABELLED = {
-    "groundedness": ("supported", "unsupported"),
-    "faithfulness": ("supported", "unsupported"),
-    "answer_relevance": ("relevant", "irrelevant"),
-    "refusal": ("answers", "refusals"),
-}
+    "groundedness": ("supported", "unsupported"), "faithfulness": ("supported", "unsupported"),
+    "answer_relevance": ("relevant", "irrelevant"), "refusal": ("answers", "refusals"),
+}  # fmt: skip
 """The evaluators whose verdicts the labels are compared with: what good and bad answers are called."""
 
 
@@ -141,14 +139,11 @@ def summary(board: DemoBoard, runtime: Runtime, spans_to: str, sample_line: str 
     counts: Mapping[str, Any] = runtime.counts()
     complete = all(c.eligible == c.sampled_out + c.scored + c.failed + c.dropped for c in counts.values())
     lines = [
-        "",
-        f"requests {stats.received} = sampled out {stats.sampled_out} + evaluated {board.evaluated} "
+        "", f"requests {stats.received} = sampled out {stats.sampled_out} + evaluated {board.evaluated} "
         f"+ dropped {sum(stats.dropped.values())}",
         f"every evaluator accounts for its requests (eligible = sampled out + scored + failed + dropped): "
-        f"{'yes' if complete else 'NO'}",
-        "",
-        *board.figures.lines(terminal.width()),
-    ]
+        f"{'yes' if complete else 'NO'}", "", *board.figures.lines(terminal.width()),
+    ]  # fmt: skip
     lines += ["", "causes: " + ", ".join(f"{cause} {n}" for cause, n in board.causes.most_common()), ""]
     for i, worst in enumerate(board.worst(), 1):
         lines.append(f"least grounded {i}: {worst.value:.2f}  cause {worst.cause}  {clip(worst.trace.query, 70)}")

@@ -94,12 +94,9 @@ def chain(index: Index, model: Model) -> Runnable[str, str]:
         return {"message": user_message(inputs["question"], passages)}
 
     assistant: Runnable[str, str] = (
-        {"documents": LangChainRetriever(index=index), "question": RunnablePassthrough()}
-        | RunnableLambda(fill)
-        | prompt
-        | AssistantModel(model=model)
-        | StrOutputParser()
-    )
+        {"documents": LangChainRetriever(index=index), "question": RunnablePassthrough()} | RunnableLambda(fill)
+        | prompt | AssistantModel(model=model) | StrOutputParser()
+    )  # fmt: skip
     return assistant
 
 

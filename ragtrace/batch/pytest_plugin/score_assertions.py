@@ -45,15 +45,9 @@ def answer_trace(
         raise SettingError(f"{_NAME}: only {len(documents)} of {len(contexts)} contexts are texts or documents")
     attributes = {} if constraints is None else {"constraints": constraints}
     return Trace(
-        trace_id=1,
-        span_id=1,
-        query=str(query),
-        documents=tuple(documents),
-        answer=str(answer),
-        reference=reference,
-        attributes=attributes,
-        facts=Facts(steps=tuple(steps)),
-    )
+        trace_id=1, span_id=1, query=str(query), documents=tuple(documents), answer=str(answer), reference=reference,
+        attributes=attributes, facts=Facts(steps=tuple(steps)),
+    )  # fmt: skip
 
 
 def check_answer(trace: Trace, limits: Mapping[str, float], keep: Callable[[dict[str, Any]], None]) -> list[str]:

@@ -29,12 +29,7 @@ def analyse(run: EvaluationRun) -> Analysis:
     summaries, models = summarise(run), summarise_models(run)
     metric = run.primary()
     return Analysis(
-        run=run,
-        primary=metric,
-        summaries=tuple(summaries),
-        models=tuple(models),
-        classifications=tuple(classifications(run.originals())),
-        problems=tuple(problems(run, summaries)),
-        insights=tuple(insights(run, summaries, models, metric)),
-        flips=tuple(flip_counts(run)),
-    )
+        run=run, primary=metric, summaries=tuple(summaries), models=tuple(models),
+        classifications=tuple(classifications(run.originals())), problems=tuple(problems(run, summaries)),
+        insights=tuple(insights(run, summaries, models, metric)), flips=tuple(flip_counts(run)),
+    )  # fmt: skip

@@ -43,15 +43,11 @@ def classify(expected: Sequence[str], predicted: Sequence[str], model: str = "")
     hits = {label: pairs[label, label] for label in labels}
     f1s = [2 * hits[label] / (predicted_counts[label] + expected_counts[label]) for label in labels]
     return Classification(
-        model=model,
-        count=len(expected),
-        accuracy=sum(hits.values()) / len(expected),
-        precision=_mean_share(hits, predicted_counts),
-        recall=_mean_share(hits, expected_counts),
-        f1=sum(f1s) / len(labels),
-        labels=labels,
+        model=model, count=len(expected), accuracy=sum(hits.values()) / len(expected),
+        precision=_mean_share(hits, predicted_counts), recall=_mean_share(hits, expected_counts),
+        f1=sum(f1s) / len(labels), labels=labels,
         confusion=tuple((one, other, n) for (one, other), n in sorted(pairs.items())),
-    )
+    )  # fmt: skip
 
 
 def _mean_share(hits: Mapping[str, int], counts: Mapping[str, int]) -> float:

@@ -163,17 +163,15 @@ def comparison_table(a: EvaluationRun, b: EvaluationRun, columns: int | None = N
     lines = [
         f"A: {a.info.file or 'first run'}   B: {b.info.file or 'second run'}",
         f"rows in both {comparison.matched} · only in A {comparison.only_a} · only in B {comparison.only_b}"
-        + (f" · same id, other question {comparison.changed} (left out)" if comparison.changed else ""),
-        "",
+        + (f" · same id, other question {comparison.changed} (left out)" if comparison.changed else ""), "",
         *table(rows, range(1, len(head) - 1), columns),
         *(f"{d.metric}: {d.note}" for d in comparison.differences if d.note),
         *(f"{name}: only in A" for name in a.metrics if name not in b.metrics),
-        *(f"{name}: only in B" for name in b.metrics if name not in a.metrics),
-        "",
+        *(f"{name}: only in B" for name in b.metrics if name not in a.metrics), "",
         "No metric differs on any row." if largest is None else f"The clearest change: {_change(largest)}.",
         f"p: paired permutation test ({_DRAWS:,} draws), corrected for the {len(changed)} metrics that differ (Holm).",
         "lost/won: rows that pass in A only / in B only. Without a significant difference, A and B may still differ.",
-    ]
+    ]  # fmt: skip
     return "\n".join(fitted(lines, columns))
 
 

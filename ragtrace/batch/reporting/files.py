@@ -110,9 +110,7 @@ def _digest(path: Path) -> str:
 def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
     run = analysis.run
     document: dict[str, Any] = {
-        "format": _FORMAT,
-        "format_version": _VERSION,
-        "info": asdict(run.info),
+        "format": _FORMAT, "format_version": _VERSION, "info": asdict(run.info),
         "primary": analysis.primary.name if analysis.primary else None,
         "metrics": [metric_as_dict(metric) for metric in run.metrics.values()],
         "summary": [asdict(summary) for summary in analysis.summaries],
@@ -120,10 +118,9 @@ def _document(analysis: Analysis, digest: str) -> dict[str, Any]:
         "classification": [asdict(classification) for classification in analysis.classifications],
         "problems": [asdict(problem) for problem in analysis.problems],
         "insights": [asdict(insight) for insight in analysis.insights],
-        "flips": [asdict(flips) for flips in analysis.flips],
-        "parquet": {"file": PARQUET_NAME, "sha256": digest},
+        "flips": [asdict(flips) for flips in analysis.flips], "parquet": {"file": PARQUET_NAME, "sha256": digest},
         "results": [result_as_dict(row) for row in run.results],
-    }
+    }  # fmt: skip
     value: dict[str, Any] = finite(document)
     return value
 
@@ -223,16 +220,11 @@ def _lines(run: EvaluationRun) -> Iterator[dict[str, Any]]:
         of_row = {name: _utf8(getattr(row, name)) for name in _ROW_TEXTS}
         for name, s in row.scores.items():
             yield {
-                **of_row,
-                "duration": row.duration,
-                "row_cost": row.cost,
-                **{column: getattr(s, column) for column in _SCORE_COLUMNS},
-                "evaluator": name,
-                "explanation": _utf8(s.explanation),
-                "failures": list(s.failures),
-                "judge": s.model,
+                **of_row, "duration": row.duration, "row_cost": row.cost,
+                **{column: getattr(s, column) for column in _SCORE_COLUMNS}, "evaluator": name,
+                "explanation": _utf8(s.explanation), "failures": list(s.failures), "judge": s.model,
                 "evidence": [{**asdict(e), "document_id": _utf8(e.document_id)} for e in s.evidence],
-            }
+            }  # fmt: skip
 
 
 def _utf8(text: str | None) -> str | None:

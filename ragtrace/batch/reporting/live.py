@@ -193,17 +193,12 @@ def _app(name: str, entries: Sequence[JournalEntry], since: float, until: float)
         for score in entry.scores:
             histories[score.name].add(entry, score)
     return AppReport(
-        name,
-        _distinct(entry.env for entry in now),
-        _distinct(entry.model for entry in now),
-        _distinct(entry.prompt_version for entry in now),
-        sum(bool(entry.scores) for entry in evaluated),
-        requests,
-        dict(dropped),
-        dict(Counter(entry.cause for entry in evaluated if entry.cause is not None).most_common()),
+        name, _distinct(entry.env for entry in now), _distinct(entry.model for entry in now),
+        _distinct(entry.prompt_version for entry in now), sum(bool(entry.scores) for entry in evaluated), requests,
+        dict(dropped), dict(Counter(entry.cause for entry in evaluated if entry.cause is not None).most_common()),
         tuple(histories[evaluator].row(name, evaluator, requests) for evaluator in sorted(histories)),
         _worst(evaluated),
-    )
+    )  # fmt: skip
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

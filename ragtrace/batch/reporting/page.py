@@ -22,13 +22,9 @@ def render(template: str, filters: Mapping[str, Callable[..., Any]], content: Ma
     jinja2 = package("jinja2", "eval", "The report")
     markup = package("markupsafe", "eval", "The report").Markup
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_read),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: value.translate(_UNPRINTABLE) if type(value) is str else value,
-    )
+        loader=jinja2.FunctionLoader(_read), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=lambda value: value.translate(_UNPRINTABLE) if type(value) is str else value,
+    )  # fmt: skip
     environment.filters |= {"clip": clip, "markup": markup, **filters}
     css = _read("report.css")
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()

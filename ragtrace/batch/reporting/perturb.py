@@ -138,8 +138,6 @@ def perturbed(rows: Iterable[Trace], kinds: Sequence[str] = KINDS, seed: int = 0
     originals = list(rows)
     others = [document for row in originals for document in row.documents] if "distractor" in kinds else []
     return (
-        (changed, kind)
-        for row in originals
-        for kind in kinds
+        (changed, kind) for row in originals for kind in kinds
         if (changed := _KINDS[kind](row, random.Random(f"{seed} {kind} {row.trace_id} {row.query}"), others))
-    )
+    )  # fmt: skip

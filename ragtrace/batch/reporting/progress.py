@@ -19,12 +19,9 @@ def progress_bar(count: Callable[[], int], unit: str) -> Iterator[Callable[[int]
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-    )
+    )  # fmt: skip
     start, done = time.monotonic(), 0
     # redirect_stdout would send the scores to standard error.
     with Progress(*columns, console=Console(stderr=True), redirect_stdout=False) as bar:

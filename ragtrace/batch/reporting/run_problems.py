@@ -45,11 +45,9 @@ def problems(run: EvaluationRun, summaries: Sequence[Summary]) -> list[RunProble
     """Means that miss their threshold, evaluators without usable scores, errors above 5 %, and flips, in this order."""
     usable = [s for s in summaries if s.usable]
     return [
-        *(p for s in usable if (p := _missed_threshold(s, run.metrics[s.metric]))),
-        *_unusable(summaries),
-        *(p for s in usable if (p := _errors(s))),
-        *flips(run),
-    ]
+        *(p for s in usable if (p := _missed_threshold(s, run.metrics[s.metric]))), *_unusable(summaries),
+        *(p for s in usable if (p := _errors(s))), *flips(run),
+    ]  # fmt: skip
 
 
 def _missed_threshold(s: Summary, metric: Metric) -> RunProblem | None:

@@ -99,12 +99,9 @@ def _summary(model: str, metric: Metric, rows: Sequence[Result]) -> Summary:
     for score in scores:
         tally.add(score)
     counts = VerdictCounts(
-        passed=tally.verdicts[PASS],
-        failed=tally.verdicts[FAIL],
-        retrieval_failures=tally.failures["retrieval"],
-        generation_failures=tally.failures["generation"],
-        parse_failures=tally.errors[PARSE_FAILURE],
-    )
+        passed=tally.verdicts[PASS], failed=tally.verdicts[FAIL], retrieval_failures=tally.failures["retrieval"],
+        generation_failures=tally.failures["generation"], parse_failures=tally.errors[PARSE_FAILURE],
+    )  # fmt: skip
     verdicts = counts.passed + counts.failed
     usable = sum(score.value is not None or score.label in (PASS, FAIL) for score in scores)
     quantiles = intervals.quantiles(values, QUANTILES) if values else ()

@@ -187,13 +187,9 @@ class BatchJudge(Judge):
     def _body(self, request: JudgeRequest, options: Mapping[str, Any]) -> dict[str, Any]:
         """What a single call would send."""
         parameters = self._litellm.utils.get_optional_params(
-            model=self._api.model,
-            custom_llm_provider=self._api.provider,
-            temperature=request.temperature,
-            max_tokens=self._settings.judge_max_tokens,
-            drop_params=True,
-            **options,
-        )
+            model=self._api.model, custom_llm_provider=self._api.provider, temperature=request.temperature,
+            max_tokens=self._settings.judge_max_tokens, drop_params=True, **options,
+        )  # fmt: skip
         unsent = ("extra_body", "max_retries", "stream")
         parameters = {name: value for name, value in parameters.items() if name not in unsent}
         return {"model": self._api.model, "messages": list(request.messages), **parameters}

@@ -50,11 +50,9 @@ class RescoreSuite:
         """The same with the evaluators of these names alone."""
         indexes = [i for i, check in enumerate(self.checks) if check.name in names]
         return RescoreSuite(
-            tuple(self.names[i] for i in indexes),
-            tuple(self.checks[i] for i in indexes),
-            tuple(self.own[i] for i in indexes),
-            self.settings,
-        )
+            tuple(self.names[i] for i in indexes), tuple(self.checks[i] for i in indexes),
+            tuple(self.own[i] for i in indexes), self.settings,
+        )  # fmt: skip
 
 
 def load_suite(names: str, settings: Settings) -> RescoreSuite:

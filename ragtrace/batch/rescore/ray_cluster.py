@@ -138,14 +138,10 @@ def evaluate_on_ray(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # max_task_retries goes with Ray 2.64, and has no successor yet
         scored = ray.data.from_arrow(blocks).map_batches(
-            RescoreActor,
-            fn_constructor_args=(*suite, source.reader),
-            batch_size=None,
-            batch_format="pyarrow",
-            compute=ActorPoolStrategy(size=min(cluster.workers, len(blocks))),
-            num_cpus=cluster.cpus,
+            RescoreActor, fn_constructor_args=(*suite, source.reader), batch_size=None, batch_format="pyarrow",
+            compute=ActorPoolStrategy(size=min(cluster.workers, len(blocks))), num_cpus=cluster.cpus,
             max_task_retries=_RETRIES,
-        )
+        )  # fmt: skip
     try:
         for table in scored.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             for payload in table["scores"].to_pylist():

@@ -94,16 +94,10 @@ def score_lines(row: ScoredRow) -> Iterator[dict[str, Any]]:
     trace, facts = row.row.trace, row.row.trace.facts
     for score in row.scores.values():
         yield {
-            "trace_id": f"{trace.trace_id:032x}",
-            "span_id": f"{trace.span_id:016x}",
-            "started": trace.started,
-            "app": facts.app,
-            "model": facts.model,
-            "evaluator": score.name,
-            "judge": score.model,
-            "failures": ",".join(score.failures) or None,
-            **{name: getattr(score, name) for name in _SCORE_FIELDS},
-        }
+            "trace_id": f"{trace.trace_id:032x}", "span_id": f"{trace.span_id:016x}", "started": trace.started,
+            "app": facts.app, "model": facts.model, "evaluator": score.name, "judge": score.model,
+            "failures": ",".join(score.failures) or None, **{name: getattr(score, name) for name in _SCORE_FIELDS},
+        }  # fmt: skip
 
 
 _SCORE_FIELDS = (

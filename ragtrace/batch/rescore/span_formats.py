@@ -91,21 +91,17 @@ def _of_column(value: bytes | str) -> Iterator[SpanRecord]:
 
 
 def _own_span(value: Mapping[str, Any]) -> SpanRecord:
+    resource = value.get("resource") or {}
     return SpanRecord(
-        trace_id=int(value["trace_id"], 16),
-        span_id=int(value["span_id"], 16),
-        parent_id=int(value["parent_id"], 16) if value.get("parent_id") else None,
-        name=str(value["name"]),
-        scope=str(value.get("scope") or ""),
-        kind=str(value.get("kind") or "INTERNAL"),
-        started=int(value["start_time"]),
-        ended=int(value["end_time"] or 0),
-        status=str(value["status"]["code"]),
+        trace_id=int(value["trace_id"], 16), span_id=int(value["span_id"], 16),
+        parent_id=int(value["parent_id"], 16) if value.get("parent_id") else None, name=str(value["name"]),
+        scope=str(value.get("scope") or ""), kind=str(value.get("kind") or "INTERNAL"),
+        started=int(value["start_time"]), ended=int(value["end_time"] or 0), status=str(value["status"]["code"]),
         attributes={key: _frozen(item) for key, item in value["attributes"].items()},
         events=[SpanEvent(e["name"], int(e["time"]), e.get("attributes") or {}) for e in value.get("events") or ()],
-        service=str((value.get("resource") or {}).get("service.name") or ""),
+        service=(str(resource.get("service.name") or ""), str(resource.get("deployment.environment.name") or "")),
         trace_state=tracestate_member(str(value.get("trace_state") or "")),
-    )
+    )  # fmt: skip
 
 
 # --- Phoenix -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ _STATUSES = {number: name.removeprefix("STATUS_CODE_") for name, number in Statu
 _DEPTH = 20
 
 
-def record_from(span: Any, scope: str, service: str) -> SpanRecord:
+def record_from(span: Any, scope: str, service: tuple[str, str]) -> SpanRecord:
     """The record of a span. The span's own messages are not kept."""
     parent = int.from_bytes(span.parent_span_id, "big")
     started = span.start_time_unix_nano

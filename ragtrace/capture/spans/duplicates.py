@@ -34,13 +34,13 @@ class Duplicates:
     def __init__(self) -> None:
         self.retrievals: deque[Run] = deque(maxlen=_RETRIEVALS)
         """The latest retrievals that were called by themselves: a model call after them may hold their chunks."""
-        self._best: dict[tuple[str, str], tuple[int, str]] = {}
+        self._best: dict[tuple[tuple[str, str], str], tuple[int, str]] = {}
         self._calls: deque[_Call] = deque()
         self._by_text: dict[tuple[bytes, str], deque[_Call]] = {}
         self._keys: set[tuple[int, int]] = set()
         self._scopes: set[str] = set()
 
-    def note_scope(self, scope: str, service: str = "") -> None:
+    def note_scope(self, scope: str, service: tuple[str, str] = ("", "")) -> None:
         """Note that a library traces a framework in a service."""
         if scope in dialects.SCOPES:
             framework, rank = dialects.SCOPES[scope]
@@ -48,7 +48,7 @@ class Duplicates:
             if key not in self._best or rank < self._best[key][0]:
                 self._best[key] = (rank, scope)
 
-    def reads(self, scope: str, service: str = "") -> bool:
+    def reads(self, scope: str, service: tuple[str, str] = ("", "")) -> bool:
         """Whether spans of this library are read: of two that trace one framework in a service only the better one."""
         if scope not in dialects.SCOPES:
             return True

@@ -45,7 +45,7 @@ def divide(request: ExportTraceServiceRequest) -> Division:
     frames: list[tuple[Any, list[Any]]] = []
     sender, spans, invalid = "", 0, 0
     for i, of_resource in enumerate(request.resource_spans):
-        sender = sender or service_of(of_resource.resource)
+        sender = sender or service_of(of_resource.resource)[0]
         scopes = list(of_resource.scope_spans)
         for j, of_scope in enumerate(scopes):
             for span in of_scope.spans:
@@ -75,9 +75,10 @@ def is_valid(span: Any) -> bool:
     return len(trace_id) == 16 and len(span_id) == 8 and trace_id != NO_TRACE and span_id != NO_SPAN
 
 
-def service_of(resource: Any) -> str:
-    """The name of a resource's service; "" without one."""
-    return next((a.value.string_value for a in resource.attributes if a.key == "service.name"), "")
+def service_of(resource: Any) -> tuple[str, str]:
+    """Name and environment of a resource's service; "" without one."""
+    values = {each.key.removesuffix(".name"): each.value.string_value for each in resource.attributes}
+    return values.get("service", ""), values.get("deployment.environment", "")
 
 
 def _piece(trace_id: bytes, members: list[tuple[int, int, Any]], frames: list[tuple[Any, list[Any]]]) -> SpanGroup:

@@ -40,8 +40,8 @@ class SpanRecord:
     events: Sequence[SpanEvent] = ()
     sampled: bool = True
     """Whether the trace is exported."""
-    service: str = ""
-    """Name of the service that recorded it, where several may come together; "" in the process itself."""
+    service: tuple[str, str] = ("", "")
+    """Name and environment of the service that recorded it, where several may come together; "" in the process."""
     trace_state: str = ""
     """The member `ot` of the W3C tracestate."""
 
