@@ -1,8 +1,7 @@
 """Kinds of tests: what a test needs beside its own process. `pytest --fast` leaves all of them out.
 
-MODULES names the kind of whole folders and modules; single tests of other modules carry the marker themselves. A test
-for PostgreSQL is a `server` test by its fixture or parameter. A test without a marker fails if it starts a process or
-listens at a port, so that the fast tests stay fast."""
+MODULES names the kind of whole folders and modules; single tests carry the marker. A test for PostgreSQL is a `server`
+test by its fixture or parameter. A test without a marker fails if it starts a process or listens at a port."""
 
 import gc
 import sys

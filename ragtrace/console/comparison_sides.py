@@ -12,11 +12,9 @@ from ragtrace.errors import SettingError
 
 Kind = Literal["prompt_version", "model", "evaluator_version", "period"]
 KINDS: tuple[tuple[Kind, str], ...] = (
-    ("prompt_version", "prompt versions"),
-    ("model", "models"),
-    ("period", "periods"),
+    ("prompt_version", "prompt versions"), ("model", "models"), ("period", "periods"),
     ("evaluator_version", "evaluator versions"),
-)
+)  # fmt: skip
 FEW = 10
 """Requests of a side below which a comparison says little."""
 

@@ -21,11 +21,9 @@ _CUT_LENGTH = 500
 def mask_row(row: TraceSummary) -> TraceSummary:
     """A row of a list."""
     return replace(
-        row,
-        query=mask_beginning(row.query, _CUT_LENGTH),
-        answer=mask_beginning(row.answer, _CUT_LENGTH),
+        row, query=mask_beginning(row.query, _CUT_LENGTH), answer=mask_beginning(row.answer, _CUT_LENGTH),
         error=_mask(row.error),
-    )
+    )  # fmt: skip
 
 
 def mask_review(review: Review, answer: str) -> Review:
@@ -33,12 +31,10 @@ def mask_review(review: Review, answer: str) -> Review:
     moved = mask_pii_at(answer, [at for one in review.evidence for at in (one.start, one.end)])[1]
     evidence = (replace(one, start=moved[one.start], end=moved[one.end]) for one in review.evidence)
     return replace(
-        review,
-        comment=_mask(review.comment),
-        corrected=_mask(review.corrected),
+        review, comment=_mask(review.comment), corrected=_mask(review.corrected),
         answers={name: mask_pii(value) if isinstance(value, str) else value for name, value in review.answers.items()},
         evidence=tuple(one for one in evidence if one.start < one.end),
-    )
+    )  # fmt: skip
 
 
 def unmask_evidence(answer: str, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
@@ -98,29 +94,19 @@ def mask_trace(stored: StoredTrace) -> StoredTrace:
 
 def _mask_request(trace: Trace, answer: str, documents: tuple[Document, ...]) -> Trace:
     return replace(
-        trace,
-        query=mask_pii(trace.query),
-        answer=answer,
-        documents=documents,
-        reference=_mask(trace.reference),
-        error=_mask(trace.error),
-        attributes=_mask_mapping(trace.attributes),
-        facts=_mask_facts(trace.facts),
-    )
+        trace, query=mask_pii(trace.query), answer=answer, documents=documents, reference=_mask(trace.reference),
+        error=_mask(trace.error), attributes=_mask_mapping(trace.attributes), facts=_mask_facts(trace.facts),
+    )  # fmt: skip
 
 
 def _mask_facts(facts: Facts) -> Facts:
     """Facts with the user hidden and texts masked. Names of applications, models, prompts and stages stay."""
     return replace(
-        facts,
-        user_id=None if facts.user_id is None else HIDDEN,
-        session_id=_mask(facts.session_id),
-        tenant=_mask(facts.tenant),
-        name=mask_pii(facts.name),
-        tags=tuple(mask_pii(tag) for tag in facts.tags),
+        facts, user_id=None if facts.user_id is None else HIDDEN, session_id=_mask(facts.session_id),
+        tenant=_mask(facts.tenant), name=mask_pii(facts.name), tags=tuple(mask_pii(tag) for tag in facts.tags),
         steps=tuple(_mask_value(step) for step in facts.steps),
         spans=tuple(_mask_mapping(span) for span in facts.spans),
-    )
+    )  # fmt: skip
 
 
 def _mask(text: str | None) -> str | None:
@@ -129,11 +115,9 @@ def _mask(text: str | None) -> str | None:
 
 def _mask_mapping(values: Mapping[str, object]) -> dict[str, object]:
     return {
-        mask_pii(str(key)): HIDDEN
-        if str(key).lower() in _PERSON_KEYS and value is not None
-        else _SANITIZER.value_of(key, value, _mask_value)
-        for key, value in values.items()
-    }
+        mask_pii(str(key)): HIDDEN if str(key).lower() in _PERSON_KEYS and value is not None
+        else _SANITIZER.value_of(key, value, _mask_value) for key, value in values.items()
+    }  # fmt: skip
 
 
 def _mask_value(value: object) -> object:
@@ -160,10 +144,6 @@ def _move(one: Evidence, answer: Mapping[int, int], chunks: Sequence[Mapping[int
         start = None if start is None else chunks[rank][start]
         end = None if end is None else chunks[rank][end]
     return replace(
-        one,
-        start=answer[one.start],
-        end=answer[one.end],
-        document_id=_mask(one.document_id),
-        document_start=start,
+        one, start=answer[one.start], end=answer[one.end], document_id=_mask(one.document_id), document_start=start,
         document_end=end,
-    )
+    )  # fmt: skip

@@ -136,9 +136,8 @@ def _anchors(store: Store, now: float) -> Iterator[Any]:
     logs = _gauge(
         "ragtrace_anchor_log_e",
         "Log of the e-value against the hypothesis that the evaluator scores reviewed logs as before (unchanged), or "
-        "that it fails 10 points more or fewer of them (moved)",
-        ["evaluator", "against"],
-    )
+        "that it fails 10 points more or fewer of them (moved)", ["evaluator", "against"],
+    )  # fmt: skip
     counts = _gauge("ragtrace_anchors", "Reviewed logs that were scored again", ["evaluator"])
     ran = _gauge("ragtrace_anchor_run_timestamp_seconds", "When that was last, in Unix seconds", ["evaluator"])
     for one in anchors.drifts(store, now):

@@ -137,12 +137,10 @@ async def _client(request: Request, provider: Oidc) -> Any:
         from authlib.integrations.starlette_client import OAuth  # type: ignore[import-untyped]
 
         client = OAuth().register(
-            "ragtrace",
-            client_id=provider.client_id,
-            client_secret=provider.client_secret,
+            "ragtrace", client_id=provider.client_id, client_secret=provider.client_secret,
             server_metadata_url=provider.issuer.rstrip("/") + "/.well-known/openid-configuration",
             client_kwargs={"scope": provider.scopes, "code_challenge_method": "S256", "timeout": 10},
-        )
+        )  # fmt: skip
         described = await client.load_server_metadata()
         if str(described["issuer"]).rstrip("/") != provider.issuer.rstrip("/"):
             raise ValueError("the provider describes itself as another issuer")

@@ -110,20 +110,16 @@ def _check_issuer(issuer: str, where: str) -> None:
 
 
 _OIDC = Section(
-    Oidc,
-    table="console.oidc",
-    prefix="RAGTRACE_CONSOLE_OIDC_",
+    Oidc, table="console.oidc", prefix="RAGTRACE_CONSOLE_OIDC_",
     checks={"issuer": _check_issuer, "roles": lambda roles, where: _check_roles(roles.values(), where)},
     secrets=frozenset({"client_secret"}),
-)
+)  # fmt: skip
 _CONSOLE = Section(
-    ConsoleTable,
-    table="console",
-    prefix="RAGTRACE_CONSOLE_",
+    ConsoleTable, table="console", prefix="RAGTRACE_CONSOLE_",
     bounds={"port": (0, 65_535), "idle_hours": (0.0, math.inf)},
     checks={"unmasked_roles": _check_roles, "url": _check_url, "trace_url": _check_url, "proxies": _check_proxies},
     foreign=("RAGTRACE_CONSOLE_OIDC_", "RAGTRACE_CONSOLE_REVIEW_", "RAGTRACE_CONSOLE_WEBHOOK"),
-)
+)  # fmt: skip
 
 
 def load_console(

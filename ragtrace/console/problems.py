@@ -105,11 +105,9 @@ async def _database(request: Request, error: Exception) -> Response:
         return _away(request, where(error))
     if isinstance(error, IntegrityError):  # two at the same time; the first one won
         return answer(
-            request,
-            409,
-            "Another change came first",
+            request, 409, "Another change came first",
             "Your change does not fit the current state. Load the page again.",
-        )
+        )  # fmt: skip
     _log.error("ragtrace console: %s", where(error))  # its message may hold the statement and its parameters
     return answer(request, 500, "The console failed", "The server's log has the error. Tell an admin of the console.")
 

@@ -14,13 +14,9 @@ FOLDER = Path(__file__).parent
 def environment() -> jinja2.Environment:
     """The one environment; `environment().globals` and `.filters` take what the pages need."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+        loader=jinja2.FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+    )  # fmt: skip
 
 
 def render(request: Request, template: str, /, *, status_code: int = 200, **context: object) -> HTMLResponse:

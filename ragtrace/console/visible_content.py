@@ -34,10 +34,7 @@ def may_read_personal_data(request: Request, user: User) -> bool:
 
 def find_trace(request: Request, user: User, trace: str | int) -> StoredTrace | None:
     """A stored trace by its 32 hexadecimal digits or its id in the store; None if it is not there."""
-    key = trace.lower() if isinstance(trace, str) else trace
-    if isinstance(key, str) and not store_types.is_trace_id(key):
-        return None
-    stored = store_of(request).get(key)
+    stored = store_of(request).get(trace)
     return stored if stored is None or may_read_personal_data(request, user) else mask_trace(stored)
 
 
@@ -139,7 +136,7 @@ def submit_review(
     review = replace(review, evidence=tuple(sorted(set(evidence), key=lambda one: (one.start, one.end))))
     if own and since is not None and (own.created or 0.0) > since and _content_of(review) != _content_of(own):
         raise Problem(409, "The verdict was not kept", "You judged this log since it was shown. Open it again.")
-    task = review.trace_id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)
+    task = stored.id if item is None else store_types.Task(item, stored.id, review.trace_id, "", 0.0)
     return submit(store_of(request), task, review, user.id)
 
 

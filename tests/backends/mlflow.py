@@ -114,11 +114,9 @@ def _message(message: Mapping[str, Any]) -> Message:
     texts = [part.get("content", part.get("response", "")) for part in parts if part["type"] != "tool_call"]
     calls = [part for part in parts if part["type"] == "tool_call"]
     return Message(
-        message["role"],
-        "".join(texts),
-        tuple(Call(call["id"], call["name"], call["arguments"]) for call in calls),
+        message["role"], "".join(texts), tuple(Call(call["id"], call["name"], call["arguments"]) for call in calls),
         next((part["id"] for part in parts if part["type"] == "tool_call_response"), ""),
-    )
+    )  # fmt: skip
 
 
 def _tools(tools: Any) -> tuple[str, ...]:

@@ -103,11 +103,10 @@ def _value(value: Mapping[str, Any] | None) -> Any:
 def _message(message: Mapping[str, Any]) -> Message:
     calls = [item["tool_call"] for item in message.get("tool_calls", ())]
     return Message(
-        message["role"],
-        message.get("content", ""),
+        message["role"], message.get("content", ""),
         tuple(Call(c["id"], c["function"]["name"], json.loads(c["function"]["arguments"])) for c in calls),
         message.get("tool_call_id", ""),
-    )
+    )  # fmt: skip
 
 
 def _document(document: Mapping[str, Any]) -> Document:

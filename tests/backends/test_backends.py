@@ -26,7 +26,7 @@ TREES = {
     "failure": ("invoke_workflow failure", "CHAIN", STEPS_OF_CHAIN),
     "query": ("invoke_workflow RetrieverQueryEngine", "CHAIN", STEPS_OF_INDEX),
     "chat": ("invoke_workflow ContextChatEngine", "CHAIN", STEPS_OF_INDEX),
-}
+}  # fmt: skip
 TREES["stream"] = TREES["chat"]
 
 

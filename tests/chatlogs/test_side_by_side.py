@@ -42,8 +42,7 @@ def test_the_same_questions_are_compared_in_pairs(store_url: str, key: str | Non
 
 
 def test_other_questions_are_independent(store: Store) -> None:
-    """Without a question in common there are no pairs, and n is that of each side. Pairs that stand for a small part
-    of the traffic are shown beside all requests, which decide."""
+    """Without a question in common there are no pairs, and n is that of each side."""
     _prompts(store, shared=False, p=0.5)
     (row,) = compare_sides(store, _side("v7", prompt_version="v7"), _side("v8", prompt_version="v8")).rows
     assert (row.pairs, row.by_pairs) == (None, False)

@@ -231,8 +231,7 @@ def test_a_database_that_goes_away(postgresql: Any, tmp_path: Path, monkeypatch:
 
 
 def test_what_the_database_refuses_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An evaluation that cannot be stored for what it is is counted; those beside it are stored, spilled ones, too. A
-    spilled line whose key is gone waits there."""
+    """An evaluation that cannot be stored for what it is is counted; those beside it are stored, spilled ones, too."""
     Spill(tmp_path / "s.db.spill", Keys("22" * 32)).append([made(50)])
     Spill(tmp_path / "s.db.spill").append([made(51, query="poison"), made(52)])
     sink = StoreSink(str(tmp_path / "s.db"))

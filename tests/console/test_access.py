@@ -38,8 +38,7 @@ def test_a_console_without_users_knows_only_who_has_the_printed_address(store: S
 
 
 def test_the_printed_address_signs_in_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """The key is used up by the browser that opens it; a second browser, a cookie of it and an old key get nothing.
-    Whoever reads the terminal can open a second browser by another address."""
+    """The key is used up by the browser that opens it; a second browser, a cookie of it and an old key get nothing."""
     console = Console(store)
     path = local_address(store, ADDRESS).removeprefix(ADDRESS)
     key = path.partition("key=")[2]

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select
 
-from ragtrace.console.chatlogs.schema import users
-from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.chatlogs.schema import items, traces, users
+from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.metrics import MOST_TOPICS, ReviewCollector
 from ragtrace.console.review import queue
 from ragtrace.console.review.anchors import score_again
@@ -33,7 +33,9 @@ def fill(console: Console) -> None:
 
 def say(console: Console, number: int, fails: bool, person: int | None) -> None:
     review = Review(f"{number + 1:032x}", (Verdict("faithfulness", "fail" if fails else "pass"),))
-    queue.submit(console.store, review.trace_id, review, person, NOW)
+    trace = console.store.scalar(select(traces.c.id).where(traces.c.trace_id == review.trace_id))
+    item = console.store.scalar(select(items.c.id).where(items.c.trace == trace)) or 0
+    queue.submit(console.store, Task(item, trace, review.trace_id, "random", NOW), review, person, NOW)
 
 
 def topics_of(console: Console) -> None:

@@ -55,7 +55,7 @@ class Read(HTMLParser):
 
     @property
     def logs(self) -> list[str]:
-        return [href for href in self.values("a", "href") if re.fullmatch(r"/traces/[0-9a-f]{32}", href)]
+        return [href for href in self.values("a", "href") if re.fullmatch(r"/traces/[0-9]{6,19}", href)]
 
     @property
     def csrf(self) -> str:
@@ -333,8 +333,8 @@ def test_review_is_blind(store: Store) -> None:
     store.write([evaluation(1, 0.99, trace_id=1, query="q"), evaluation(1, 0.01, trace_id=2, query="q")], CHECKS)
     browser = client(store)
     pages = []
-    for trace_id in (f"{1:032x}", f"{2:032x}"):
-        page = browser.get(f"/review?trace={trace_id}").text.replace(trace_id, "ID")
+    for stored in (store.get(f"{1:032x}"), store.get(f"{2:032x}")):
+        page = browser.get(f"/review?trace={stored.id}").text.replace(str(stored.id), "ID")  # type: ignore[union-attr]
         pages.append(re.sub(r'value="\d+\.\d{3}"', "TIME", page))
     assert pages[0] == pages[1]
     assert "<div data-scores></div>" in pages[1]
@@ -391,7 +391,7 @@ def test_a_verdict_for_another_log_is_refused(waiting: Store) -> None:
     other = next(item for (item,) in items if str(item) != sent["item"])
     assert here.post("/review", data={**sent, "item": str(other)}).status_code == 409
     assert [here.post("/review", data=sent).status_code for _ in range(2)] == [303, 303]
-    assert [row.verdict for row in queue.load_verdicts(waiting)] == ["pass"]
+    assert [row.verdict for row in queue.load_verdicts(waiting)] == ["pass", "pass"]
     assert 'name="v-correctness" value="fail"' in page
 
 
@@ -482,6 +482,8 @@ def test_the_health_page_counts_every_check(full: Store) -> None:
 def test_the_health_page_misses_what_is_absent(store: Store) -> None:
     """A store that never had a trace, and an evaluator that stopped while another one goes on."""
     assert "No trace has come in" in client(store).get("/health").text
+    store.write([replace(evaluation(98), scores=())], CHECKS)
+    assert "no evaluator scored any" in client(store).get("/health").text
     now, other = time.time(), replace(CHECKS[0], name="toxicity")
     before = [evaluation(n, 0.9, started=now - 90_000 - 3_600 * n) for n in range(30)]
     today = [evaluation(99, 0.9, started=now - 60)]

@@ -89,6 +89,23 @@ def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console)
     assert rob.post("/traces/export", data={"x": "y"}).text == ""
 
 
+def test_requests_of_one_trace_are_judged_apart(console: Console) -> None:
+    """The list, the queue and the API lead to each of them, though they have one trace id."""
+    console.store.write([evaluation(n, trace_id=7, span_id=n + 1, started=time.time() - n) for n in range(3)], CHECKS)
+    rob = console.signed_in("rob")
+    ids = sorted(int(href.rpartition("/")[2]) for href in Read(rob.get("/traces").text).logs)
+    form = {"question": "faithfulness", "verdict": "fail", "trace": [str(ids[0])], "back": "/traces?"}
+    (first, again) = (rob.post("/review/bulk", data=form) and queue.load_verdicts(console.store) for _ in range(2))
+    assert ([row.trace for row in first], again) == (ids[:1], first)  # repeated it changes nothing, nor its time
+    queue.fill(console.store, queue.Policy(quota=60, shares={"random": 1.0}, double=0.0), time.time() + 60)
+    sent = Read(rob.get("/review").text).form("data-review")
+    assert rob.post("/review", data={**sent, "do": "submit", "v-faithfulness": "pass"}).status_code == 303
+    task = rob.post("/api/review/next").json()["task"]
+    said = {"trace_id": task["trace_id"], "item": task["item"], "verdicts": {"faithfulness": "pass"}}
+    assert rob.post("/api/review/submit", json=said).status_code == 200
+    assert {row.trace for row in queue.load_verdicts(console.store)} == set(ids)
+
+
 def test_a_conversation_is_a_page(console: Console) -> None:
     """Its requests in their order, with questions and answers; a role that sees masked texts finds none of it."""
     started = time.time() - 900
@@ -104,7 +121,7 @@ def test_a_conversation_is_a_page(console: Console) -> None:
     assert "<b>Turn 1?</b>" in page
     assert turns[0].trace.answer in text
     assert "parcel 9" not in text
-    link = f"/traces/{turns[0].trace.trace_id:032x}"
+    link = f"/traces/{console.store.get(f'{turns[0].trace.trace_id:032x}').id}"  # type: ignore[union-attr]
     assert link in page
     assert "/conversation?session=s%2F1" in rob.get(link).text
     assert "No such conversation" in rob.get("/conversation?session=none").text

@@ -89,12 +89,11 @@ class LangfuseApi:
 
     def _answers(self) -> dict[str, Any]:
         return {
-            "/api/public/ingestion": self._ingest,
-            "/api/public/scores": self._create,
+            "/api/public/ingestion": self._ingest, "/api/public/scores": self._create,
             "/api/public/score-configs": lambda asked: self._page(asked, self.configs),
             "/api/public/v2/scores": lambda asked: self._page(asked, [self._old(row) for row in self.people]),
             "/api/public/v3/scores": self._people,
-        }
+        }  # fmt: skip
 
     def _ingest(self, asked: Asked) -> tuple[int, Any]:
         successes, errors = [], []

@@ -43,11 +43,10 @@ def sent(api: LangfuseApi, *annotations: Annotation) -> list[dict[str, Any]]:
 def test_scores_have_their_types() -> None:
     """A value is numeric, a label without one and a person's verdict categorical; the explanation is the comment."""
     number, label, person = sent(
-        LangfuseApi(),
-        annotation(1, explanation="because", metadata={"source": "ragtrace"}),
+        LangfuseApi(), annotation(1, explanation="because", metadata={"source": "ragtrace"}),
         annotation(1, name="tone", value=None, label="friendly"),
         annotation(1, version="reviewer-2", kind="HUMAN", value=1.0),
-    )
+    )  # fmt: skip
     metadata = {"evaluator": "faithfulness@3", "annotator_kind": "CODE", "span_id": f"{1:016x}", "label": "pass"}
     assert number == {
         "id": number["id"], "traceId": f"{1:032x}", "name": "faithfulness", "value": 0.5, "dataType": "NUMERIC",

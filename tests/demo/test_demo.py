@@ -33,8 +33,7 @@ def question_of(root: dict[str, Any]) -> Any:
 
 
 def test_the_main_job(tmp_path: Path) -> None:
-    """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores; the summary
-    accounts for every request."""
+    """Both assistants answer over the corpus; sampled roots carry question, answer, session and scores."""
     output, spans = demo(tmp_path, "--requests", "8", "--store", "chatlogs.db")
     roots = [s for s in spans if s["parent_id"] is None]
     assert {s["name"] for s in roots} == {"invoke_workflow python-help", "invoke_workflow RetrieverQueryEngine"}

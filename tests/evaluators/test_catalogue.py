@@ -1,8 +1,7 @@
 """Every row of the catalogue has an evaluator, an example that holds, and an entry in the reference.
 
 Most examples are the worked ones of an evaluator's source, with the source's numbers. A row that a judge can answer is
-computed from scripted claims and verdicts; what the local models make of the same texts is in `LOCAL`. The thresholds
-of the default suite are those that the rule of `benchmarks/thresholds.py` gives."""
+computed from scripted claims and verdicts; what the local models make of the same texts is in `LOCAL`."""
 
 import json
 import math

@@ -1,5 +1,4 @@
-"""From an answer with a secret to the pager and into the review queue: application, scrape, rule, Alertmanager,
-webhook, review item; all of them real."""
+"""From an answer with a secret to the pager and into the review queue."""
 
 import contextlib
 import shutil
@@ -73,7 +72,7 @@ def chain(tmp_path: Path) -> Iterator[tuple[PrometheusSink, Webhook, str]]:
         "rule_files: [rules/*.yml]\n"
         f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['127.0.0.1:{alertmanager}']}}]}}]}}\n",
         encoding="utf-8",
-    )
+    )  # fmt: skip
     commands = [
         ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--enable-feature=exemplar-storage",
          f"--web.listen-address=127.0.0.1:{prometheus}"],

@@ -129,8 +129,7 @@ def test_the_scale_page_has_the_tables_of_the_model() -> None:
 
 
 def test_sizes_follow_the_rate_and_the_share() -> None:
-    """Cores that evaluate grow with both, cores that take spans with the rate alone; a million traces at a tenth cost a
-    tenth."""
+    """Cores that evaluate grow with both, cores that take spans with the rate alone."""
     figures = scale_model.load()
     assert scale_model.evaluation_cores(100, 100, 0.1) == pytest.approx(100 * 0.1 * 0.1 / 0.7)
     assert scale_model.intake_cores(figures, 2_000) == pytest.approx(2 * scale_model.intake_cores(figures, 1_000))

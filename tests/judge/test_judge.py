@@ -110,8 +110,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_once_more(judging: Callable[
 
 @pytest.mark.parametrize("code", [400, 500])
 def test_structured_output_steps_back_where_it_is_refused(code: int, judging: Callable[..., Judge]) -> None:
-    """First a schema, then an object, then plain text; and the next question starts where this one ended. A status of
-    500 for a form that never worked counts as a refusal of it."""
+    """First a schema, then an object, then plain text; and the next question starts where this one ended."""
     refused = s.status(code, "response_format is not supported")
     with s.serving(refused, refused, s.says("true")) as served:
         judge = judging(served.url, retries=0)
@@ -353,8 +352,7 @@ FAILURES = {
 def test_the_majority_of_the_readable_votes_decides(
     scripted: Callable[..., Any], votes: list[Any], value: float | None, words: str
 ) -> None:
-    """A vote without a readable reply loses only its price; where the others are divided, one more is asked for. Where
-    none can be read, that is the error."""
+    """A vote without a readable reply loses only its price; where the others are divided, one more is asked for."""
     answers = [FAILURES.get(v, {"answer_fails": v, "context_fails": False, "reason": "r"}) for v in votes]
     scripted(critic_toxic_context=answers)
     ((score,),) = run(plugins.load("critic_toxic"), [make_trace()])

@@ -47,8 +47,7 @@ def online(url: str, capture: Capture, **own: Any) -> Runtime:
 
 
 def test_scores_costs_and_a_budget_that_ends(runtimes: list[Runtime]) -> None:
-    """Scores until the money ends, then errors that name the budget, and metrics of both; local scores stay. The
-    question, the chunks and the answer arrive at the judge redacted."""
+    """Scores until the money ends, then errors that name the budget, and metrics of both; local scores stay."""
     capture = Capture()
     with s.serving(s.says(GOOD, tokens=(100, 100))) as served:
         names = ["faithfulness_judge", "looping_unique_sentences"]

@@ -2,9 +2,8 @@
 
     python -m tests.langchain.matrix --write [--peers .bench/matrix]
 
-runs every case of `tests/langchain/cases.py` and `tests/llama_index/cases.py` under each library, each case in a
-process of its own, and writes `docs/capture-matrix.md`. Peers are installed into virtual environments below `--peers`
-when they are not there yet; one that cannot be installed or does not run says so in its column."""
+runs every case of `tests/langchain/cases.py` and `tests/llama_index/cases.py` under each library, each in a process,
+and writes `docs/capture-matrix.md`. A peer that cannot be installed (below `--peers`) or run says so in its column."""
 
 import argparse
 import json

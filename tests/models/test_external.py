@@ -205,8 +205,7 @@ class GLiNER:
 
 
 def test_gliner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GLiNER's finds beside ours; a stand-in has its documented interface: weights are on the hub alone. What cannot be
-    loaded is an error."""
+    """GLiNER's finds beside ours; a stand-in has its documented interface: weights are on the hub alone."""
     stand_in(monkeypatch, "gliner", GLiNER=GLiNER)
     models = {"pii": "gliner:some/model"}
     text = "Bananas are yellow. " * 100 + "passport P1234567, card 4111 1111 1111 1111, Ada Byron, alias adab"

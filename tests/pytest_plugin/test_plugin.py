@@ -87,8 +87,7 @@ def cases(output: str) -> list[str]:
 
 
 def test_reviewed_logs_are_cases(reviewed: Path, tmp_path: Path) -> None:
-    """A store, by option, and its export, by the configuration, give the same cases: a log each, by its trace id, with
-    question, chunks, reference, people's verdicts and model; a log that nobody reviewed is none."""
+    """A store, by option, and its export, by the configuration, give the same cases."""
     write(tmp_path, test_logs=LOGS)
     of_store = run_pytest(tmp_path, "-s", "--ragtrace-logs", str(reviewed / "chatlogs.db"))
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nragtrace_logs = {reviewed / 'reviewed.jsonl'}\n")

@@ -2,8 +2,7 @@
 
     COMPAT_PHOENIX=…/bin/phoenix COMPAT_MLFLOW=…/bin/mlflow python -m tests.rescore.record
 
-Each server receives the golden spans of tests/spans over OTLP, and its own client, in its environment, exports them.
-MLflow's own tracing records a request, too."""
+Each server receives the golden spans of tests/spans over OTLP, and its own client exports them; MLflow traces, too."""
 
 import os
 import subprocess

@@ -142,12 +142,14 @@ def test_the_way_back(store: Store) -> None:
     done = [*(judge_all(store, anna, lambda _trace: "fail", NOW + n, 1)[0] for n in range(2))]
     judge_all(store, ben, lambda _trace: "fail", NOW + 2, 3)
     other = next(row.trace_id for row in queued(store) if row.trace_id not in done)
-    assert [previous_review(store, anna, own) for own in (*done, other)] == [None, done[0], done[1]]
-    assert previous_review(store, anna) == done[1]
+    assert [previous_review(store, anna, own) for own in (*done, other)] == [
+        None,
+        *(store.get(each).id for each in done),
+    ]
+    assert previous_review(store, anna) == store.get(done[1]).id
 
 
 def test_the_end_of_a_day_gives_back_what_one_holds(store: Store) -> None:
-    """All of it, of all queues, and nothing of others."""
     anna, ben = people(store, "anna", "ben")
     _two_apps(store)
     first = next_task(store, anna, NOW)
@@ -186,7 +188,7 @@ def test_a_third_person_settles_a_conflict(store: Store) -> None:
     logs = list(fill_store(store, [0.9, 0.8, 0.7]))
     for trace, labels in zip(logs, (("pass", "fail"), ("fail", "fail"), ("fail", "unsure")), strict=True):
         for user, label in zip((ann, ben), labels, strict=True):
-            submit(store, trace, review(trace, label), user, NOW)
+            submit(store, trace, review(trace, label), user, NOW - 777_600 * (user == ann))
     assert fill(store, Policy(quota=0), NOW) == 1
     assert fill(store, Policy(quota=0), NOW + 60) == 0
     assert named_queues.find(store, named_queues.CONFLICTS).waiting == 1

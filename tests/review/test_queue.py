@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from ragtrace.console.chatlogs.schema import reviews, traces, verdicts
 from ragtrace.console.chatlogs.store import Store
-from ragtrace.console.chatlogs.store_types import Review, Verdict
+from ragtrace.console.chatlogs.store_types import Review, Task, Verdict
 from ragtrace.console.review import queue, topics
 from ragtrace.console.review.agreement import measure_evaluator
 from ragtrace.console.review.feedback import add_feedback
@@ -210,16 +210,20 @@ def test_weights_follow_what_is_done(store: Store) -> None:
     both = [row for row in picked if row.probability is not None]
     rest = [row for row in rows if row.reason == "random"]
     assert (len(picked), len(both) + len(rest)) == (20, 20)
+    tasks = {row.id: Task(row.id, row.trace, row.trace_id, row.reason, NOW) for row in rows}
     for row in picked[1:] + rest[:4]:
-        submit(store, row.trace_id, review(row.trace_id), user, NOW)
+        submit(store, tasks[row.id], review(row.trace_id), user, NOW)
     drawn_done = 4 + sum(row in both for row in picked[1:])
     weights = weights_of(store)
     for row in picked[1:]:
         assert weights[row.trace] == pytest.approx(20 / drawn_done / 0.2 if row in both else 0.0)
-    submit(store, picked[0].trace_id, review(picked[0].trace_id), user, NOW)
+    submit(store, tasks[picked[0].id], review(picked[0].trace_id), user, NOW)
     weights = weights_of(store)
     assert {weights[row.trace] for row in picked} == {1.0}
     assert weights[rest[0].trace] == pytest.approx(len(rest) / 4 / 0.2)
+    submit(store, rest[4].trace, review(rest[4].trace_id), user, NOW)  # chosen by its reviewer: no part for the others
+    weights = weights_of(store)
+    assert [weights[row.trace] for row in rest[3:5]] == [pytest.approx((len(rest) - 1) / 4 / 0.2), pytest.approx(5.0)]
     other = next(t for t in review_data.ids(store) if t not in {row.trace_id for row in rows})
     submit(store, other, review(other), user, NOW)
     assert weights_of(store)[review_data.ids(store)[other]] == 0.0
@@ -341,7 +345,7 @@ def test_skipping_needs_a_reason_and_the_lock(waiting: Store) -> None:
     tries = ((bob, "no"), (ann, "not my language"), (ann, "twice"))
     assert [skip(waiting, task.item, user, reason, NOW) for user, reason in tries] == [False, True, False]
     row = next(row for row in queued(waiting) if row.id == task.item)
-    assert (row.state, row.skip_reason, row.locked_by) == ("skipped", "not my language", None)
+    assert (row.state, row.skip_reason, row.locked_by) == ("skipped", "not my language", ann)
     assert next_task(waiting, ann, NOW).item != task.item
 
 

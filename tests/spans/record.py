@@ -2,8 +2,8 @@
 
     python -m tests.spans.record [--environments FOLDER] [--library NAME]
 
-writes `tests/spans/golden/<framework>-<library>.json`. Each library gets an environment of its own below FOLDER (a
-temporary folder by default), since several of them use one module path; an environment that is there is used as it is.
+writes `tests/spans/golden/<framework>-<library>.json`. Each library has an environment below FOLDER, as several
+of them use one module path; one that is there is used as it is.
 """
 
 import argparse

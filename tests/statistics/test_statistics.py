@@ -21,8 +21,7 @@ probabilities = st.floats(1e-4, 1.0)
 
 
 def sampled(chance: random.Random, requests: int, fails: float) -> tuple[list[float], list[float]]:
-    """Verdicts (1 passes) and inclusion probabilities of what a sampler keeps that keeps suspicious answers: most that
-    fail are, few that pass."""
+    """Verdicts (1 passes) and inclusion probabilities of what a sampler keeps that keeps suspicious answers."""
     verdicts, inclusion = [], []
     for _ in range(requests):
         bad = chance.random() < fails
@@ -44,8 +43,7 @@ def test_equal_weights_give_the_mean(result: list[float], p: float) -> None:
 
 @given(st.lists(st.tuples(values, probabilities), min_size=1, max_size=50))
 def test_intervals_contain_the_estimate(pairs: list[tuple[float, float]]) -> None:
-    """The interval contains the value, the effective size is in (0, count], and clipped weights are counted; a rate and
-    its bounds lie in [0, 1]."""
+    """The interval contains the value, the effective size is in (0, count], and clipped weights are counted."""
     result, inclusion = [v for v, _ in pairs], [p for _, p in pairs]
     rate = weighted([float(v > 0) for v in result], inclusion)
     assert 0 <= rate.interval[0] <= rate.value <= rate.interval[1] <= 1
@@ -250,8 +248,7 @@ def noisy(chance: random.Random, number: int, is_bad: bool) -> float:
 
 
 def runs_until_alarm(seed: int, before: Judge, after: Judge, change: int, most: int) -> int | None:
-    """The run that raises the alarm, counted from the change; None if none of `most` runs does. There are 60 texts, and
-    three runs before the first that is tested."""
+    """The run that raises the alarm, counted from the change; None if none of `most` runs does."""
     chance = random.Random(seed)
     bad = [chance.random() < 0.5 for _ in range(60)]
     past = [[before(chance, i, said) for _ in range(3)] for i, said in enumerate(bad)]

@@ -19,8 +19,7 @@ LABELS = data("labels")["labels"]
 
 
 def expanded(template: str, seed: int) -> str:
-    """The text with random characters in the place of `{class:length}`: `{0-9A-F:32}` are 32 hexadecimal digits.
-    So the package holds no key, and no scanner of secrets reports one."""
+    """The text with random characters in the place of `{class:length}`: `{0-9A-F:32}` are 32 hexadecimal digits."""
     chance = random.Random(seed)
 
     def drawn(match: re.Match[str]) -> str:

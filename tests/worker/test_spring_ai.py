@@ -1,10 +1,7 @@
 """Spans of Spring AI over the wire.
 
-No package of Spring AI can be installed where these tests are written (it comes from Maven), so nothing here is
-recorded. Names and values are those of its reference, page "Observability" of 1.1
-(https://docs.spring.io/spring-ai/reference/observability/index.html); the form of prompts, completions and documents
-is that of its observation filters before 1.0.0-RC1: texts in quotation marks between brackets, not escaped. Later
-releases write these three to logs alone."""
+Nothing here is recorded: names and values are those of its reference, page "Observability" of 1.1
+(https://docs.spring.io/spring-ai/reference/observability/index.html); texts are written as before 1.0.0-RC1."""
 
 from collections.abc import Iterator
 from typing import Any

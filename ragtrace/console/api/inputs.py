@@ -45,8 +45,3 @@ def form_of(most: int) -> Any:
         return ImmutableMultiDict([(name, value) for name, value in fields if isinstance(value, str)])
 
     return Depends(read)
-
-
-def trace_key(text: str) -> str | int:
-    """What `Store.get` takes."""
-    return text if len(text) == 32 else int(text)

@@ -113,16 +113,16 @@ def submit_review(request: Request, user: Reviewer, payload: Submission) -> Subm
     if not (payload.verdicts or comment or corrected or payload.answers or payload.evidence):
         raise Problem(422, "The review is empty", "Give verdicts, answers, evidence, a comment or a corrected answer.")
     stored = visible_content.get_trace(request, user, payload.trace_id)
+    log = None if payload.item is None else review_queue.log_of(store_of(request), payload.item)
+    if log is not None and log != stored.id:  # another request of the trace
+        stored = visible_content.get_trace(request, user, log)
+        if f"{stored.trace.trace_id:032x}" != payload.trace_id:
+            raise Problem(409, "The verdict was not kept", "Its item belongs to another log.")
     review = Review(
-        payload.trace_id,
-        tuple(Verdict(name, label) for name, label in payload.verdicts.items()),
-        comment,
-        corrected,
-        seconds=payload.seconds,
-        source="api",
-        answers=payload.answers,
+        payload.trace_id, tuple(Verdict(name, label) for name, label in payload.verdicts.items()), comment, corrected,
+        seconds=payload.seconds, source="api", answers=payload.answers,
         evidence=tuple(Evidence(mark.start, mark.end, mark.verdict) for mark in payload.evidence),
-    )
+    )  # fmt: skip
     return Submitted(review=visible_content.submit_review(request, user, stored, review, payload.item))
 
 

@@ -106,15 +106,10 @@ def get_health(request: Request, user: Viewer) -> Health:
     store = store_of(request)
     count = select(func.sum(sums.c.count)).where(sums.c.kind == "request", sums.c.step == _DAY)
     return Health(
-        version=__version__,
-        database=store.engine.dialect.name,
-        schema_version=str(schema_upgrade.HEAD),
-        sealed=store.keys is not None,
-        bytes=_database_bytes(store),
-        traces=int(store.scalar(count) or 0),
-        last_stored=store.scalar(select(func.max(traces.c.stored))),
-        queue=queue.count_items(store),
-    )
+        version=__version__, database=store.engine.dialect.name, schema_version=str(schema_upgrade.HEAD),
+        sealed=store.keys is not None, bytes=_database_bytes(store), traces=int(store.scalar(count) or 0),
+        last_stored=store.scalar(select(func.max(traces.c.stored))), queue=queue.count_items(store),
+    )  # fmt: skip
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}, tags=["health"])

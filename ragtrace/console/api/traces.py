@@ -9,7 +9,7 @@ from sqlalchemy import select
 from ragtrace.console import visible_content
 from ragtrace.console.access import Viewer, store_of
 from ragtrace.console.api import shapes
-from ragtrace.console.api.inputs import Body, Short, Thumbs, TracePath, Unix, Value, Words, trace_key
+from ragtrace.console.api.inputs import Body, Short, Thumbs, TracePath, Unix, Value, Words
 from ragtrace.console.chatlogs import schema, search
 from ragtrace.console.chatlogs.store_types import Filter
 
@@ -76,13 +76,13 @@ def list_traces(request: Request, user: Viewer, query: Annotated[ListQuery, Quer
 @router.get("/traces/{trace_id}")
 def get_trace(request: Request, user: Viewer, trace_id: TracePath) -> shapes.TraceOut:
     """One trace with its documents, the newest score of each evaluator, and feedback."""
-    return shapes.whole(visible_content.get_trace(request, user, trace_key(trace_id)))
+    return shapes.whole(visible_content.get_trace(request, user, trace_id))
 
 
 @router.get("/traces/{trace_id}/scores")
 def get_scores(request: Request, user: Viewer, trace_id: TracePath) -> list[shapes.DatedScore]:
     """Every score that was ever made of a trace, oldest first."""
-    return shapes.history(visible_content.get_trace(request, user, trace_key(trace_id)))
+    return shapes.history(visible_content.get_trace(request, user, trace_id))
 
 
 @router.get("/choices")

@@ -123,7 +123,9 @@ class _Lines:
         facts.setdefault("app", self._app or "ingest")
         trace_id = _text(fields, "trace_id") or ""
         if not trace_id:
-            source = json.dumps([facts["app"], row.model, row.id])
+            # The number of a line is the same in another file: its texts are not.
+            texts = [] if _text(fields, "id") else [row.trace.query, row.trace.answer]
+            source = json.dumps([facts["app"], row.model, row.id, *texts])
             trace_id = hashlib.sha256(source.encode()).hexdigest()[:32]
         elif not is_trace_id(trace_id):
             raise ValueError(f"trace_id is {trace_id[:40]!r}; expected 32 lower-case hexadecimal digits")
@@ -164,17 +166,12 @@ def _score(name: str, fields: Any) -> Score:
     if value is not None and (isinstance(value, bool) or not math.isfinite(float(value))):
         raise ValueError(f"the score {name[:100]!r} has the value {value!r}, which is not a finite number")
     return Score(
-        name,
-        None if value is None else float(value),
-        _text(fields, "label"),
-        explanation=_text(fields, "explanation"),
-        cause=_text(fields, "cause"),
-        error=_text(fields, "error"),
+        name, None if value is None else float(value), _text(fields, "label"),
+        explanation=_text(fields, "explanation"), cause=_text(fields, "cause"), error=_text(fields, "error"),
         evidence=tuple(Evidence(**each) for each in fields.get("evidence") or ()),
-        version=_text(fields, "version") or "",
-        method=_text(fields, "method") or "",
+        version=_text(fields, "version") or "", method=_text(fields, "method") or "",
         failures=tuple(map(str, fields.get("failures") or ())),
-    )
+    )  # fmt: skip
 
 
 def _with_versions(evaluation: Evaluation, checks: dict[str, Evaluator]) -> Evaluation:

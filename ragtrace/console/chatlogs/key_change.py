@@ -17,12 +17,9 @@ from ragtrace.errors import SettingError
 
 _BATCH = 200
 _TABLES: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
-    (contents, "trace", CONTENT),
-    (details, "score", DETAILS),
-    (reviews, "id", REVIEW),
-    (feedback, "id", ("comment",)),
-    (topics, "id", TOPIC),
-)
+    (contents, "trace", CONTENT), (details, "score", DETAILS), (reviews, "id", REVIEW),
+    (feedback, "id", ("comment",)), (topics, "id", TOPIC),
+)  # fmt: skip
 """Tables with content, each with its primary key and its columns of texts."""
 
 

@@ -38,11 +38,8 @@ def read_trace(connection: Connection, keys: Keys | None, trace_id: str | int) -
     newest = {score.name: score for _, score in history}
     evaluation = Evaluation(
         _trace(row, unseal_columns(keys, row["trace_id"], row, CONTENT)),
-        tuple(newest[name] for name in sorted(newest)),
-        _status(newest),
-        row["cause"],
-        row["lag"] or 0.0,
-    )
+        tuple(newest[name] for name in sorted(newest)), _status(newest), row["cause"], row["lag"] or 0.0,
+    )  # fmt: skip
     messages = _feedback(connection, keys, row["trace_id"])
     return StoredTrace(row["id"], evaluation, history, row["stored"], row["thumbs"], bool(row["reviewed"]), messages)
 
@@ -118,13 +115,11 @@ def _history(connection: Connection, keys: Keys | None, row: Mapping[Any, Any]) 
 def _score(row: Mapping[Any, Any], texts: Mapping[str, str | None]) -> Score:
     names = ("value", "label", "cause", "error", "version", "method", "model", "input_tokens", "output_tokens", "cost")
     return Score(
-        name=row["evaluator"],
-        explanation=texts["explanation"],
+        name=row["evaluator"], explanation=texts["explanation"],
         evidence=tuple(Evidence(**fields) for fields in json.loads(texts["evidence"] or "[]")),
-        sampling_probability=row["probability"],
-        failures=tuple(filter(None, (row["failures"] or "").split(","))),
+        sampling_probability=row["probability"], failures=tuple(filter(None, (row["failures"] or "").split(","))),
         **{name: row[name] for name in names},
-    )
+    )  # fmt: skip
 
 
 def _feedback(connection: Connection, keys: Keys | None, trace_id: str) -> tuple[Feedback, ...]:

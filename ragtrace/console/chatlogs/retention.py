@@ -154,11 +154,9 @@ def remove(connection: Connection, ids: Sequence[int]) -> Removal:
     full_text.remove(connection, [full_text.index_row(row) for row in rows if row["query"] is not None])
     hexes = list(connection.scalars(select(traces.c.trace_id).where(traces.c.id.in_(ids))))
     removal = Removal(
-        len(hexes),
-        _count(connection, scores.c.trace, ids),
-        _count(connection, reviews.c.trace, ids),
+        len(hexes), _count(connection, scores.c.trace, ids), _count(connection, reviews.c.trace, ids),
         connection.execute(delete(feedback).where(feedback.c.trace_id.in_(hexes))).rowcount,
-    )
+    )  # fmt: skip
     connection.execute(delete(traces).where(traces.c.id.in_(ids)))  # deletes the rest by foreign keys
     # The name of a topic has words of its questions.
     connection.execute(delete(topics).where(~exists().where(trace_topics.c.topic == topics.c.id)))

@@ -26,6 +26,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    func,
+    or_,
+    select,
 )
 
 metadata = MetaData(
@@ -75,12 +78,12 @@ def bucket(value: float | None) -> int:
     return 101 if value == 1 else min(102 + int(math.log2(value) * 8), 10_000)
 
 
-def trace_is(trace: str | int) -> ColumnElement[bool]:
-    """The condition that a row of `traces` has this id: 32 hexadecimal digits (which several spans may share), or the
-    store's number."""
-    if isinstance(trace, int):
-        return traces.c.id == trace
-    return traces.c.trace_id == trace.lower()
+def trace_is(*keys: str | int) -> ColumnElement[bool]:
+    """The condition that a row of `traces` has one of these ids: the store's number, also as a text, or 32 hexadecimal
+    digits for the newest request of a trace."""
+    numbers = [int(key) for key in keys if len(text := str(key)) < 20 and text.isascii() and text.isdigit()]
+    of_traces = select(func.max(traces.c.id)).where(traces.c.trace_id.in_([str(key).lower() for key in keys]))
+    return or_(traces.c.id.in_(numbers), traces.c.id.in_(of_traces.group_by(traces.c.trace_id)))
 
 
 def in_period(since: float, until: float, app: str = "") -> list[ColumnElement[bool]]:
@@ -378,11 +381,9 @@ _SOUGHT = ["app", "env", "model", "prompt_version", "tenant", "session_id", "use
 for _name in _SOUGHT:
     Index(None, traces.c[_name], traces.c.id)
 Index(
-    "ix_traces_failed",
-    traces.c.id,
-    sqlite_where=traces.c.error.is_not(None),
+    "ix_traces_failed", traces.c.id, sqlite_where=traces.c.error.is_not(None),
     postgresql_where=traces.c.error.is_not(None),
-)
+)  # fmt: skip
 Index(None, traces.c.stored)
 Index(None, scores.c.evaluator, scores.c.label, scores.c.trace)
 Index(None, scores.c.evaluator, scores.c.bucket, scores.c.trace, scores.c.value)

@@ -236,12 +236,9 @@ def _row(store: Store, row: Mapping[Any, Any], values: Mapping[str, tuple[float 
     texts = store.unseal(row["trace_id"], row, ("query", "answer"))
     names = ("id", "trace_id", "started", "duration", "app", "model", "prompt_version", "error", "cause", "thumbs")
     return TraceSummary(
-        **{name: row[name] for name in names},
-        reviewed=bool(row["reviewed"]),
-        query=(texts["query"] or "")[:_BEGINNING],
-        answer=(texts["answer"] or "")[:_BEGINNING],
-        scores=values,
-    )
+        **{name: row[name] for name in names}, reviewed=bool(row["reviewed"]),
+        query=(texts["query"] or "")[:_BEGINNING], answer=(texts["answer"] or "")[:_BEGINNING], scores=values,
+    )  # fmt: skip
 
 
 def _scores(connection: Connection, ids: Sequence[int]) -> dict[int, dict[str, tuple[float | None, str | None]]]:

@@ -149,11 +149,9 @@ def write_evaluators(connection: Connection, checks: Sequence[Evaluator], rows: 
             new.setdefault((score["evaluator"], score["version"]), default)
     for check in checks:
         new[check.name, check.version] = {
-            "threshold": check.threshold,
-            "direction": check.direction,
-            "method": check.method,
+            "threshold": check.threshold, "direction": check.direction, "method": check.method,
             "description": (check.fn.__doc__ or "").strip().partition("\n")[0] or None,
-        }
+        }  # fmt: skip
     stored = {(r.name, r.version): (r.threshold, r.direction) for r in connection.execute(select(evaluators))}
     inserts = [{"name": n, "version": v, "first_seen": now} | new[n, v] for n, v in new if (n, v) not in stored]
     if inserts:

@@ -115,11 +115,8 @@ def finite_number(text: str) -> float | None:
 _FIELDS = {"q": "text", "range": "since"}
 """Names whose field of `Filter` has another one."""
 _READERS: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("q", *TEXTS), str),
-    "range": RANGES.get,
-    **dict.fromkeys(("since", "until"), _time),
-    **dict.fromkeys(("low", "high"), finite_number),
-    "thumbs": {"1": 1, "0": 0, "-1": -1}.get,
+    **dict.fromkeys(("q", *TEXTS), str), "range": RANGES.get, **dict.fromkeys(("since", "until"), _time),
+    **dict.fromkeys(("low", "high"), finite_number), "thumbs": {"1": 1, "0": 0, "-1": -1}.get,
     **dict.fromkeys(("reviewed", "errors"), {"yes": True, "no": False}.get),
-}
+}  # fmt: skip
 """How a text is read, None where it makes no sense. A start has precedence over a range."""

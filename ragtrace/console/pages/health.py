@@ -54,20 +54,24 @@ def health(request: Request, user: Viewer) -> Response:
     checks = _checks(store, now)
     reasons = [(REASONS.get(reason, reason), states) for reason, states in state.queue.items()]
     quiet = now - (state.last_stored or 0.0) > _QUIET
+    day = float(store.scalar(select(func.count()).where(traces.c.stored >= now - _DAY)) or 0.0)
+    problems = _problems(low, checks, quiet, unscored=day > 0 and not checks)
     first = select(traces.c.started).limit(1)
     return render(
         request, "health.html.j2", state=state, address=store.name, free=free, low=low,
         oldest=store.scalar(first.order_by(traces.c.id)), newest=store.scalar(first.order_by(traces.c.id.desc())),
-        checks=checks, day=float(store.scalar(select(func.count()).where(traces.c.stored >= now - _DAY)) or 0.0),
-        lag=_lag(store), queue=reasons, waiting=sum(states["open"] + states["locked"] for _, states in reasons),
-        quiet=quiet, problems=[*_problems(low, checks, quiet), *([] if quiet else _silent(store, checks, now))],
+        checks=checks, day=day, lag=_lag(store), queue=reasons,
+        waiting=sum(states["open"] + states["locked"] for _, states in reasons),
+        quiet=quiet, problems=[*problems, *([] if quiet else _silent(store, checks, now))],
     )  # fmt: skip
 
 
-def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool) -> list[str]:
+def _problems(low: bool, checks: Sequence[HealthCheck], quiet: bool, *, unscored: bool) -> list[str]:
     messages = []
     if quiet:
         messages.append("No trace has come in for more than an hour: does the application run, and does it store here?")
+    if unscored:
+        messages.append("Logs came in today, and no evaluator scored any: see `evaluators` and `sample`.")
     if low:
         messages.append("The store's disk is nearly full: shorten store_days or store_bytes, or make room.")
     failed = ((check.name, f"{check.failed:.0f} of {check.done:.0f}") for check in checks if check.bad)

@@ -70,6 +70,7 @@ def overview(request: Request, user: Viewer, range: str = "", app: str = "") -> 
         incidents=[incident for incident in incidents if not incident.is_tenant or may_read], address=store.name,
         requests=_requests(figures_.traffic), latency=_latency(figures_.traffic),
         causes=page_charts.shares([(name, n) for name, n in figures_.causes.items() if name != "none"][:8]),
+        has_causes=bool(figures_.causes),
         cost=sum(check.cost for check in figures_.checks), most_costs=MOST,
         model_costs=costs(store, since, now, app[:200], most=5 if may_read else 0),
         failed=sum(check.errors for check in figures_.checks), range=range, ranges=RANGE_NAMES, app=app,
@@ -151,7 +152,8 @@ def verdict_note(  # noqa: PLR0917 a share and its time
     turn = change(check.passes, before)
     kind = {"worse": "bad", "better": "good"}.get(turn, "")
     is_as_before = before is not None and before.interval and check.passes.value >= before.interval[0]
-    if not kind and is_as_before and check.passes.interval and check.passes.interval[0] > 0.5:
+    is_high = check.passes.interval and check.passes.interval[0] > 0.5
+    if not kind and is_as_before and is_high and check.errors <= check.passes.count / 10:
         kind = "good"
     people = _people(request, check.evaluator, app, since, until)
     return {"kind": kind, "evaluator": _evaluator(check, check.passes, before, turn, period), "people": people}
@@ -173,7 +175,9 @@ def change(now: Estimate | None, before: Estimate | None) -> str:
 
 
 def _evaluator(check: Check, now: Estimate, before: Estimate | None, turn: str, period: str) -> str:
-    passes = f"{_title(check.evaluator)}: {percent(now.value)} of the answers pass ({_range(now)}, n = {now.count:,})"
+    errors = f"; {check.errors:,} checks failed to run" if check.errors else ""
+    sample = f"{_range(now)}, n = {now.count:,}{errors}"
+    passes = f"{_title(check.evaluator)}: {percent(now.value)} of the answers pass ({sample})"
     if before is None:
         return f"{passes} in the {period}."
     earlier = f"{percent(before.value)} before (n = {before.count:,})"

@@ -37,14 +37,10 @@ def users(request: Request, user: Admin) -> Response:
 def _users(request: Request, secret: str = "") -> Response:
     store = store_of(request)
     return render(
-        request,
-        "users.html.j2",
+        request, "users.html.j2",
         accounts=[account for account in accounts.everybody(store) if account.name != accounts.LOCAL],
-        tokens=tokens.every(store),
-        roles=ROLES,
-        scopes=SCOPES,
-        secret=secret,
-    )
+        tokens=tokens.every(store), roles=ROLES, scopes=SCOPES, secret=secret,
+    )  # fmt: skip
 
 
 @router.post("/users")
@@ -96,12 +92,7 @@ def log(request: Request, user: Admin, who: str = "", action: str = "", before: 
     """Who saw and changed what, newest first."""
     lines = audit.read(store_of(request), user=who[:200], action=action[:60], before=before, limit=_LINES)
     return render(
-        request,
-        "audit.html.j2",
-        lines=lines,
-        who=who,
-        action=action,
+        request, "audit.html.j2", lines=lines, who=who, action=action,
         actions=sorted({*audit.CHANGES.values(), *audit.READS.values(), "login.failed"}),
-        after=lines[-1].id if len(lines) == _LINES else None,
-        paged=before is not None,
-    )
+        after=lines[-1].id if len(lines) == _LINES else None, paged=before is not None,
+    )  # fmt: skip

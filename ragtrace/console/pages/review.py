@@ -98,7 +98,7 @@ def _context(  # noqa: PLR0917 what the page shows
     questions = asks(stored, main, review_, descriptions, own)
     folded_from = max(FOLDED_FROM, len(own) + 2)
     return {
-        **answer_marks(stored.trace.answer, review_.evidence if review_ else ()), "task": task, "trace_id": trace_id,
+        **answer_marks(stored.trace.answer, review_.evidence if review_ else ()), "task": task, "log": stored.id,
         "reviewing": True, "case": cases.blind_case(stored), "question": cases.plain_text(stored.trace.query),
         "reference": cases.plain_text(stored.trace.reference or ""), "asks": questions, "main": main,
         "given": review_ or Review(trace_id, ()), "skip_reasons": SKIP_REASONS, "folded_from": folded_from,

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from ragtrace.console import audit, visible_content
 from ragtrace.console.access import Reviewer, store_of
 from ragtrace.console.api.inputs import Form, form_of
-from ragtrace.console.chatlogs.store_types import Review, Verdict, is_trace_id
+from ragtrace.console.chatlogs.store_types import Review, Verdict
 from ragtrace.console.pages.evidence import parse_marks
 from ragtrace.console.pages.filters import finite_number
 from ragtrace.console.problems import Problem
@@ -27,9 +27,9 @@ _LONGEST = 100_000
 def judge(request: Request, user: Reviewer, form: Annotated[Form, form_of(500)]) -> Response:
     """Keep a verdict, skip a log, give it back, or end the day's work."""
     store, action = store_of(request), form.get("do", "")
-    trace_id, text = form.get("trace", ""), form.get("item", "")
+    trace, text = form.get("trace", ""), form.get("item", "")
     item = int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-    audit.note(request, object=trace_id if is_trace_id(trace_id) else None, did=action[:10])
+    audit.note(request, did=action[:10])
     if action == "done":
         queue.release_all(store, user.id)
         return RedirectResponse("/review/done", 303)
@@ -40,12 +40,13 @@ def judge(request: Request, user: Reviewer, form: Annotated[Form, form_of(500)])
         if not queue.skip(store, item, user.id, form.get("reason", "")):
             raise Problem(409, "The log was not skipped", "Another reviewer holds it now. Take the next one.")
         return _next_page(request, form, {"skipped": ""})
-    stored = visible_content.get_trace(request, user, trace_id)
+    stored = visible_content.get_trace(request, user, trace)
+    audit.note(request, object=(trace_id := f"{stored.trace.trace_id:032x}"))
     review = _review(trace_id, form, {one.name for one in own_questions.load(store) if one.kind == "number"})
-    if item is not None and not queue.belongs_to(store, item, stored.id):
+    if item is not None and queue.log_of(store, item) not in (stored.id, None):
         raise Problem(409, "The verdict was not kept", "It belongs to another log. Load the page again.")
     visible_content.submit_review(request, user, stored, review, item, since=finite_number(form.get("shown", "")))
-    return _next_page(request, form, {"saved": trace_id})
+    return _next_page(request, form, {"saved": trace})
 
 
 def _review(trace_id: str, form: Form, numbers: Container[str]) -> Review:

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from ragtrace.console import accounts, audit
+from ragtrace.console import accounts, audit, visible_content
 from ragtrace.console.access import Admin, Reviewer, store_of
 from ragtrace.console.api import exchange
 from ragtrace.console.api.inputs import Form, form_of
@@ -119,7 +119,10 @@ def judge(request: Request, user: Reviewer, form: ListForm) -> Response:
         raise Problem(422, "Nothing was chosen", "Go back, tick the logs, and choose a question and a verdict.")
     for done, trace in enumerate(traces[: named_queues.MOST]):
         try:
-            submit(store_of(request), trace, Review(trace, (Verdict(evaluator, label),)), user.id, merge=True)
+            if (stored := visible_content.find_trace(request, user, trace)) is None:
+                raise DataError("the log is not in the store any more")
+            review = Review(f"{stored.trace.trace_id:032x}", (Verdict(evaluator, label),))
+            submit(store_of(request), stored.id, review, user.id, merge=True)
         except DataError as error:
             audit.note(request, object=evaluator, verdict=label[:20], logs=done)
             raise Problem(409, "Not all have the verdict", f"{done} logs have it, and then: {error}.") from error

@@ -81,11 +81,9 @@ def _selection(store: Store, query: TopicChoices) -> Selection:
 def _context(request: Request, selection: Selection) -> dict[str, Any]:
     """What all pages of this kind show."""
     return {
-        "chosen": selection,
-        "ranges": RANGE_NAMES,
-        "apps": search.choices(store_of(request)).get("app", []),
+        "chosen": selection, "ranges": RANGE_NAMES, "apps": search.choices(store_of(request)).get("app", []),
         "period": dict(RANGE_NAMES)[selection.range],
-    }
+    }  # fmt: skip
 
 
 @router.get("/questions")
@@ -101,17 +99,11 @@ def questions(request: Request, user: Viewer, query: Annotated[TopicChoices, Que
     ids = [trace for row in report.topics for trace in row.worst] if report else []
     gaps = visible_content.find_gaps(request, user, selection.since, selection.now, selection.app)
     return render(
-        request,
-        "questions.html.j2",
-        **_context(request, selection),
-        report=report,
+        request, "questions.html.j2", **_context(request, selection), report=report,
         note=_note(report, dict(RANGE_NAMES)[selection.range]) if report else "",
-        logs={row.id: row for row in visible_content.find_summaries(request, user, ids)},
-        gaps=gaps[:_SHOWN_GAPS],
-        gap_count=len(gaps),
-        progress=progress(store, selection.now),
-        installed=is_installed(),
-    )
+        logs={row.id: row for row in visible_content.find_summaries(request, user, ids)}, gaps=gaps[:_SHOWN_GAPS],
+        gap_count=len(gaps), progress=progress(store, selection.now), installed=is_installed(),
+    )  # fmt: skip
 
 
 @router.get("/questions/gaps")
@@ -154,11 +146,10 @@ def _cached(request: Request, selection: Selection, compute: Callable[..., Any],
     """Figures of a selection, at most a minute old; while questions are grouped, they are new each time."""
     own = {"evaluator": selection.evaluator, "app": selection.app, **of}
     return cached(
-        request,
-        (compute.__name__, selection.range, *own.values()),
+        request, (compute.__name__, selection.range, *own.values()),
         lambda store: compute(store, since=selection.since, until=selection.now, **own),
         lambda: progress(store_of(request), selection.now).waiting == 0,
-    )
+    )  # fmt: skip
 
 
 def _chart(steps: Sequence[TopicStep], name: str) -> str:

@@ -125,14 +125,11 @@ def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
     tokens = "/".join(f"{count:,}" for count in (facts.input_tokens, facts.output_tokens) if count is not None)
     first = facts.time_to_first_chunk
     rows = [
-        ("duration", seconds(trace.duration)),
-        ("first token", seconds(first) if first is not None else ""),
-        ("tokens in/out", tokens),
-        ("finish", facts.finish_reason),
-        ("error", trace.error),
+        ("duration", seconds(trace.duration)), ("first token", seconds(first) if first is not None else ""),
+        ("tokens in/out", tokens), ("finish", facts.finish_reason), ("error", trace.error),
         ("tags", ", ".join(facts.tags)),
         ("sampled", f"1 in {1 / trace.sampling_probability:.3g}" if 0 < trace.sampling_probability < 1 else ""),
-    ]
+    ]  # fmt: skip
     return tuple((name, clip(value, 200)) for name, value in rows if value)
 
 

@@ -31,12 +31,9 @@ from ragtrace.errors import SettingError
 
 router = APIRouter()
 LABELS = (
-    ("fail", "fail"),
-    ("pass", "pass"),
-    ("error", "check failed"),
-    ("refusal", "refusal"),
+    ("fail", "fail"), ("pass", "pass"), ("error", "check failed"), ("refusal", "refusal"),
     ("not_applicable", "not applicable"),
-)
+)  # fmt: skip
 _VIEWS = 50
 
 
@@ -90,7 +87,7 @@ def trace(request: Request, user: Viewer, trace_id: str, evidence: str = "") -> 
     """One trace."""
     stored = visible_content.get_trace(request, user, trace_id)
     return render(
-        request, "trace.html.j2", trace_id=f"{stored.trace.trace_id:032x}",
+        request, "trace.html.j2", trace_id=f"{stored.trace.trace_id:032x}", log=stored.id,
         case=cases.case(stored, evidence, load_limits(store_of(request), stored)), known=_link_facts(stored),
         lists_people=visible_content.may_read_personal_data(request, user),
         question=cases.plain_text(stored.trace.query), reference=cases.plain_text(stored.trace.reference or ""),

@@ -134,16 +134,12 @@ def measure_evaluator(rows: Sequence[ScoredVerdict], *, weighted: bool = True) -
     logs = [log for log in group_by_log(rows, weighted=weighted) if log.flagged is not None]
     total = sum(log.weight for log in logs)
     return EvaluatorAgreement(
-        evaluator=rows[0].evaluator,
-        versions=tuple(sorted({row.version for row in rows})),
-        logs=len(comparable),
-        counted=len(logs),
-        left_out=len(every) - len(comparable),
-        seen=_confusion(comparable),
+        evaluator=rows[0].evaluator, versions=tuple(sorted({row.version for row in rows})), logs=len(comparable),
+        counted=len(logs), left_out=len(every) - len(comparable), seen=_confusion(comparable),
         whole=_confusion([replace(log, weight=log.weight / total) for log in logs]) if total else None,
         bad=weighted_rate([(log.bad, log.weight) for log in logs]),
         **vars(measure_labels(logs, [bool(log.flagged) for log in logs])),
-    )
+    )  # fmt: skip
 
 
 def _confusion(logs: Iterable[ReviewedLog]) -> Confusion:

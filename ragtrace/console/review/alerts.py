@@ -12,7 +12,7 @@ from ragtrace.console.chatlogs.schema import lowest_id, scores, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.review.fill_queue import count_today, enqueue
 from ragtrace.console.review.policy import Policy
-from ragtrace.console.review.rules import StoredEvaluator, load_evaluators, not_picked
+from ragtrace.console.review.rules import StoredEvaluator, is_newest, load_evaluators, not_picked
 
 _BEFORE = 3600.0
 """Seconds before an alert fired that it refers to."""
@@ -71,7 +71,7 @@ def _failures(
     connection: Connection, checks: Mapping[str, StoredEvaluator], labels: Mapping[str, str], low: int, limit: int
 ) -> list[int]:
     query = select(scores.c.trace, scores.c.evaluator, scores.c.value).join(traces, traces.c.id == scores.c.trace)
-    query = query.where(scores.c.label == "fail", scores.c.trace >= low, not_picked(scores.c.trace))
+    query = query.where(scores.c.label == "fail", scores.c.trace >= low, not_picked(scores.c.trace), is_newest())
     if labels.get("evaluator"):
         query = query.where(scores.c.evaluator == labels["evaluator"])
     if labels.get("app"):

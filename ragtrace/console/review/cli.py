@@ -33,11 +33,9 @@ def add_commands(commands: Any) -> None:
         "--out", type=Path, metavar="FILE", help="the calibration file (default: setting calibration_file)"
     )
     calibrate.add_argument(
-        "--aim",
-        choices=("balanced_accuracy", "f1"),
-        default="balanced_accuracy",
+        "--aim", choices=("balanced_accuracy", "f1"), default="balanced_accuracy",
         help="the measure that the threshold maximises (default: %(default)s)",
-    )
+    )  # fmt: skip
     calibrate.add_argument(
         "--unweighted", action="store_true", help="measure on the reviewed logs alone, not for the whole traffic"
     )
@@ -69,31 +67,24 @@ def _add_import(commands: Any) -> None:
         "file", type=Path, nargs="?", help="JSON lines or CSV with trace_id, evaluator, label and reviewer"
     )
     labels.add_argument(
-        "--from",
-        dest="tool",
-        choices=_TOOLS,
+        "--from", dest="tool", choices=_TOOLS,
         help="read what people said of stored logs in this tool: in the server that the setting phoenix_url, "
         "mlflow_url or langfuse_url names, or the environment of the tool's own client",
-    )
+    )  # fmt: skip
     labels.add_argument(
         "--word", action="append", default=[], metavar="WORD=LABEL", help="with --from: what a word of the tool means"
     )
     labels.add_argument(
-        "--name",
-        action="append",
-        default=[],
-        metavar="NAME=EVALUATOR",
+        "--name", action="append", default=[], metavar="NAME=EVALUATOR",
         help="with --from: the evaluator that a name of the tool stands for",
-    )
+    )  # fmt: skip
     labels.add_argument(
         "--pass-at", type=float, metavar="VALUE", help="with --from: numbers from VALUE on are pass, lower ones fail"
     )
     labels.add_argument(
-        "--probability",
-        type=float,
-        metavar="P",
+        "--probability", type=float, metavar="P",
         help="probability with which a stored log was labelled, if the labelled logs are a random sample; 1 for all",
-    )
+    )  # fmt: skip
     labels.set_defaults(run=_import)
 
 

@@ -52,9 +52,9 @@ def group_scored(rows: Iterable[ScoredVerdict], *, weighted: bool = True) -> lis
 
 
 def newest_version(rows: Sequence[ScoredVerdict]) -> tuple[str, list[ScoredVerdict]]:
-    """Returns the evaluator's own version of the newest review, and the rows of this version; calibrations of one
-    version count as this version. Raises ValueError without rows."""
-    version = own_version(max(rows, key=lambda row: row.created).version)
+    """Returns the evaluator's own version of the newest log with a score, and the rows of this version; calibrations
+    of one version count as this version. Raises ValueError without rows."""
+    version = own_version(max(rows, key=lambda row: (row.version != "", row.trace)).version)
     return version, [row for row in rows if own_version(row.version) == version]
 
 

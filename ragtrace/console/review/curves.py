@@ -95,10 +95,8 @@ def isotonic(values: Any, bad: Any, weights: Any, direction: Direction) -> Curve
 
 
 KINDS: Mapping[str, Callable[[Any, Any, Any, Direction], Curve | None]] = {
-    "platt": platt,
-    "beta": beta,
-    "isotonic": isotonic,
-}
+    "platt": platt, "beta": beta, "isotonic": isotonic,
+}  # fmt: skip
 
 
 def _falls(before: list[float], after: list[float]) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from sqlalchemy import select
 
 from ragtrace.base.private_file import create_private
-from ragtrace.console.chatlogs.schema import reviews, traces
+from ragtrace.console.chatlogs.schema import reviews, trace_is, traces
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import StoredTrace
 from ragtrace.console.review.verdicts import read_reviews
@@ -120,7 +120,10 @@ def _write(new: Path, name: str, rows: Iterator[dict[str, Any]], options: Option
 def reviewed_rows(store: Store, options: Options, counts: Counter[str]) -> Iterator[dict[str, Any]]:
     """The rows of the reviewed or chosen logs, in the order in which they were stored. `counts` gets the number of
     `rows`, and of logs that are left out: `refused` consent, and `without` consent where it is required."""
-    weights = {row.trace: row.weight for row in load_verdicts(store) if row.weight > 0}
+    weights: dict[int, float] = {}  # the least: an evaluator with a share of its own has more
+    for verdict in load_verdicts(store):
+        if verdict.weight > 0:
+            weights[verdict.trace] = min(verdict.weight, weights.get(verdict.trace, verdict.weight))
     ids: set[str] = set()
     for trace in _traces_with_review(store, options):
         stored = store.get(trace)
@@ -143,7 +146,7 @@ def reviewed_rows(store: Store, options: Options, counts: Counter[str]) -> Itera
 def _traces_with_review(store: Store, options: Options) -> list[int]:
     query = select(reviews.c.trace).distinct().order_by(reviews.c.trace)
     if options.traces:
-        query = select(traces.c.id).where(traces.c.trace_id.in_(options.traces)).order_by(traces.c.id)
+        query = select(traces.c.id).where(trace_is(*options.traces)).order_by(traces.c.id)
     if options.since is not None:
         query = query.where(reviews.c.created >= options.since)
     if options.until is not None:

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, 
 from ragtrace.console.chatlogs.encryption import clean
 from ragtrace.console.chatlogs.filters import parse_filter
 from ragtrace.console.chatlogs.queue_schema import members, queues
-from ragtrace.console.chatlogs.schema import items, reviews, traces, users, verdicts
+from ragtrace.console.chatlogs.schema import items, reviews, trace_is, traces, users, verdicts
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Filter
 from ragtrace.console.review.consensus import USABLE
@@ -202,7 +202,7 @@ def _is_free(now: float) -> ColumnElement[bool]:
 
 
 def send(store: Store, name: str, trace_ids: Sequence[str], now: float | None = None) -> int:
-    """Puts stored logs (32 hexadecimal digits each, `MOST` at most) into a queue; returns how many wait there because
+    """Puts stored logs (`MOST` at most; see `trace_is`) into a queue; returns how many wait there because
     of it. A log that waits already moves there. A log that was reviewed or skipped waits for one more review, by
     somebody who has not reviewed it. Raises DataError for a queue that does not exist or is closed."""
     if len(trace_ids) > MOST:
@@ -212,8 +212,7 @@ def send(store: Store, name: str, trace_ids: Sequence[str], now: float | None = 
         number = _number(connection, name)
         if connection.scalar(select(queues.c.closed).where(queues.c.id == number)):
             raise DataError(f"the queue {name!r} is closed; open it again, or send the logs to another one")
-        query = select(func.max(traces.c.id)).where(traces.c.trace_id.in_(trace_ids)).group_by(traces.c.trace_id)
-        for trace in list(connection.scalars(query)):
+        for trace in list(connection.scalars(select(traces.c.id).where(trace_is(*trace_ids)))):
             count += _send_one(connection, number, trace, now)
     return count
 
@@ -232,7 +231,7 @@ def _send_one(connection: Connection, queue: int, trace: int, now: float) -> boo
 
 
 def add_conflicts(connection: Connection, since: float, now: float) -> int:
-    """Puts the logs reviewed since then whose two verdicts on one question contradict each other into the queue
+    """Puts the logs whose two verdicts on one question contradict each other, the later one since then, into the queue
     `CONFLICTS`, once each; it is made with the first one, and where it is closed, they are everybody's. Returns how
     many there were. A waiting log leaves it when a person changed the verdict and the two agree."""
     labels = func.count(func.distinct(verdicts.c.label))
@@ -243,7 +242,7 @@ def add_conflicts(connection: Connection, since: float, now: float) -> int:
     is_over = ~disputed.where(reviews.c.trace == items.c.trace).correlate(items).exists()
     connection.execute(delete(items).where(waiting, is_over))
     is_there = exists().where(items.c.trace == reviews.c.trace, items.c.reason == CONFLICT)
-    disputed = disputed.having(func.count() == 2).where(reviews.c.created >= since, ~is_there)
+    disputed = disputed.having(func.count() == 2, func.max(reviews.c.created) >= since).where(~is_there)
     conflicts = sorted(set(connection.scalars(disputed)))
     if not conflicts:
         return 0

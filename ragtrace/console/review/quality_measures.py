@@ -91,9 +91,8 @@ def measure_labels(logs: Sequence[ReviewedLog], flags: Sequence[bool], *, draws:
         precision=estimate(lambda cells: _ratio(cells[0], cells[0] + cells[1]), failing),
         recall=estimate(_recall, logs),
         f1=estimate(lambda cells: _ratio(2 * cells[0], 2 * cells[0] + cells[1] + cells[2]), logs),
-        balanced_accuracy=estimate(_balanced_accuracy, logs),
-        kappa=estimate(kappa, logs),
-    )
+        balanced_accuracy=estimate(_balanced_accuracy, logs), kappa=estimate(kappa, logs),
+    )  # fmt: skip
 
 
 def _share(logs: Sequence[ReviewedLog], values: Sequence[float]) -> _Share:
@@ -200,8 +199,6 @@ def measure_quality(sample: Sample, flags: Any, probabilities: Any, draws: Any) 
 
     has_probabilities = probabilities is not None
     return QualityMeasures(
-        estimate(balanced_accuracy),
-        estimate(f1),
-        estimate(brier) if has_probabilities else None,
+        estimate(balanced_accuracy), estimate(f1), estimate(brier) if has_probabilities else None,
         estimate(ece) if has_probabilities else None,
-    )
+    )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
 from ragtrace.console.chatlogs.queue_schema import queues
-from ragtrace.console.chatlogs.schema import items, reviews, traces, users
+from ragtrace.console.chatlogs.schema import items, reviews, trace_is, traces, users
 from ragtrace.console.chatlogs.store import Store
 from ragtrace.console.chatlogs.store_types import Task
 from ragtrace.console.review.fill_queue import fill, filler
@@ -63,7 +63,7 @@ def next_task(
 
 
 def _held_item(connection: Connection, user: int, now: float, but: int | None, queue: str) -> Any | None:
-    query = _TASK.where(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now)
+    query = _TASK.where(items.c.state == "open", items.c.locked_by == user, items.c.locked_until >= now, _is_new(user))
     if but is not None:
         query = query.where(items.c.id != but)
     if queue:
@@ -71,47 +71,54 @@ def _held_item(connection: Connection, user: int, now: float, but: int | None, q
     return connection.execute(query.order_by(items.c.id).limit(1)).first()
 
 
+def _is_new(user: int) -> ColumnElement[bool]:
+    """The condition that an item is for this reviewer, who has neither reviewed nor skipped its log."""
+    has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
+    other = items.alias("skipped")
+    is_twin = and_(*(other.c[name] == items.c[name] for name in ("trace", "created", "reason")))
+    is_own = (other.c.state == "skipped") & (other.c.locked_by == user)
+    return and_(is_for(user), ~has_review, ~exists(select(other.c.id).where(is_twin, is_own)))
+
+
 def _can_get(user: int, now: float) -> ColumnElement[bool]:
     """The condition that this reviewer may get an item."""
     other = items.alias("other")
-    has_review = exists(select(reviews.c.id).where(reviews.c.trace == items.c.trace, reviews.c.user == user))
     locked = (other.c.state == "open") & (other.c.locked_by == user) & (other.c.locked_until >= now)
     holds_other_slot = exists(
         select(other.c.id).where(other.c.trace == items.c.trace, other.c.id != items.c.id, locked)
     )
     is_free = or_(items.c.locked_until.is_(None), items.c.locked_until < now)
-    return and_(items.c.state == "open", is_free, is_for(user), ~has_review, ~holds_other_slot)
+    return and_(items.c.state == "open", is_free, _is_new(user), ~holds_other_slot)
 
 
 def _free_item(connection: Connection, user: int, now: float, queue: str) -> Any | None:
     query = (
         _TASK.where(_can_get(user, now), *([queues.c.name == queue] if queue else []))
-        .order_by(items.c.priority.desc(), items.c.id.desc())
-        .limit(1)
-        .with_for_update(of=items, skip_locked=True)
-    )
+        .order_by(items.c.priority.desc(), items.c.id.desc()) .limit(1) .with_for_update(of=items, skip_locked=True)
+    )  # fmt: skip
     return connection.execute(query).first()
 
 
 def skip(store: Store, item: int, user: int, reason: str, now: float | None = None) -> bool:
-    """Takes a log out of the queue without a review. False if it is not open, or somebody else holds it. Raises
-    DataError without a reason, which is cut at 200 characters."""
+    """Takes a log out of the queue without a review, and keeps who did it: they do not get its other slot. False if it
+    is not open, is for others, or somebody else holds it. Raises DataError without a reason; 200 characters stay."""
     if not reason.strip():
         raise DataError("the reason for skipping the log is empty; give a reason")
     now = time.time() if now is None else now
     is_free = or_(items.c.locked_by.is_(None), items.c.locked_by == user, items.c.locked_until < now)
-    values = {"state": "skipped", "skip_reason": mask_pii(reason.strip())[:200], **_UNLOCKED}
-    return _update(store, item, and_(items.c.state == "open", is_free), values)
+    values = {**_UNLOCKED, "state": "skipped", "skip_reason": mask_pii(reason.strip())[:200], "locked_by": user}
+    return _update(store, item, and_(items.c.state == "open", is_free, is_for(user)), values)
 
 
-def belongs_to(store: Store, item: int, trace: int) -> bool:
-    """Whether this item of the queue belongs to this log; true for an item that is gone."""
-    return store.scalar(select(items.c.trace).where(items.c.id == item)) in (trace, None)
+def log_of(store: Store, item: int) -> int | None:
+    """The store's number of the log of this item; None for an item that is gone."""
+    number: int | None = store.scalar(select(items.c.trace).where(items.c.id == item))
+    return number
 
 
 def release(store: Store, item: int, user: int) -> bool:
     """Returns a log to the queue. False if this reviewer does not hold it."""
-    return _update(store, item, items.c.locked_by == user, _UNLOCKED)
+    return _update(store, item, and_(items.c.state == "open", items.c.locked_by == user), _UNLOCKED)
 
 
 def release_all(store: Store, user: int) -> int:
@@ -120,15 +127,15 @@ def release_all(store: Store, user: int) -> int:
     return store.execute(update(items).where(own).values(**_UNLOCKED))
 
 
-def previous_review(store: Store, user: int, trace_id: str = "") -> str | None:
-    """The trace id of this person's newest review; with `trace_id` of the newest one before that log's. None without
-    such a review."""
-    query = select(traces.c.trace_id, reviews.c.created).join(traces, traces.c.id == reviews.c.trace)
+def previous_review(store: Store, user: int, trace: str = "") -> int | None:
+    """The store's number of the log that this person reviewed last; with a log (see `trace_is`) before that one. None
+    without such a review."""
+    query = select(traces.c.id, reviews.c.created).join(traces, traces.c.id == reviews.c.trace)
     query = query.where(reviews.c.user == user).order_by(reviews.c.created.desc(), reviews.c.id.desc()).limit(1)
     with store.reading() as connection:
-        own = connection.execute(query.where(traces.c.trace_id == trace_id)).first() if trace_id else None
+        own = connection.execute(query.where(trace_is(trace))).first() if trace else None
         row = connection.execute(query if own is None else query.where(reviews.c.created < own.created)).first()
-    return None if row is None else str(row.trace_id)
+    return None if row is None else int(row.id)
 
 
 def _update(store: Store, item: int, condition: ColumnElement[bool], values: Mapping[str, Any]) -> bool:

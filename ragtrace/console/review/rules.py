@@ -81,6 +81,13 @@ def not_picked(trace: ColumnElement[int]) -> ColumnElement[bool]:
     return ~exists(select(items.c.id).where(items.c.trace == trace, items.c.slot == 0, items.c.reason.in_(CERTAIN)))
 
 
+def is_newest() -> ColumnElement[bool]:
+    """The condition that a score is its evaluator's newest of the log: an older version may have said otherwise."""
+    later = scores.alias("later")
+    of_log = (later.c.trace == scores.c.trace) & (later.c.evaluator == scores.c.evaluator)
+    return ~exists(select(later.c.id).where(of_log, later.c.id > scores.c.id))
+
+
 def least_id(connection: Connection, since: float) -> int:
     """The smallest id of the traces that were stored since then."""
     return int(connection.scalar(select(func.min(traces.c.id)).where(traces.c.stored >= since)) or 0)
@@ -137,10 +144,9 @@ def _failing(connection: Connection, name: str, low: int) -> dict[int, float | N
     """Values by trace of the newest failures of an evaluator that no rule has picked."""
     query = (
         select(scores.c.trace, scores.c.value)
-        .where(scores.c.evaluator == name, scores.c.label == "fail", scores.c.trace >= low, not_picked(scores.c.trace))
-        .order_by(scores.c.trace.desc())
-        .limit(_FAILURES)
-    )
+        .where(scores.c.evaluator == name, scores.c.label == "fail", scores.c.trace >= low, is_newest())
+        .where(not_picked(scores.c.trace)) .order_by(scores.c.trace.desc()) .limit(_FAILURES)
+    )  # fmt: skip
     return {int(trace): value for trace, value in connection.execute(query)}
 
 
@@ -151,7 +157,7 @@ def _passing(
     every score for a join."""
     passes: defaultdict[int, list[tuple[str, float | None]]] = defaultdict(list)
     query = select(scores.c.trace, scores.c.evaluator, scores.c.value).where(
-        among(connection, scores.c.trace, ids), scores.c.evaluator.in_(names), scores.c.label == "pass"
+        among(connection, scores.c.trace, ids), scores.c.evaluator.in_(names), scores.c.label == "pass", is_newest()
     )
     for trace, name, value in connection.execute(query):
         passes[int(trace)].append((name, value))
@@ -206,8 +212,9 @@ def worst_of(connection: Connection, check: StoredEvaluator, low: int, count: in
 
 def _valued(check: StoredEvaluator, low: int) -> Select[Any]:
     return select(scores.c.trace, scores.c.value).where(
-        scores.c.evaluator == check.name, scores.c.bucket > NO_VALUE, scores.c.trace >= low, not_picked(scores.c.trace)
-    )
+        scores.c.evaluator == check.name, scores.c.bucket > NO_VALUE, scores.c.trace >= low, is_newest(),
+        not_picked(scores.c.trace),
+    )  # fmt: skip
 
 
 _RULES = {"feedback": _bad_feedback, "disagreement": _disagreements, "threshold": _near, "worst": _worst}

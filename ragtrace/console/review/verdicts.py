@@ -93,19 +93,23 @@ def write_review(  # noqa: PLR0917 the arguments of `submit`, and the connection
         mine = (reviews.c.trace == trace.id) & (reviews.c.user == user)
         existing = connection.execute(select(reviews).where(mine).with_for_update()).mappings().first()
     if existing is not None and merge:
-        review = _merged(review, read_content(store, trace.trace_id, existing))
+        before = read_content(store, trace.trace_id, existing)
+        review = _merged(review, before)
+        stored = connection.execute(select(verdicts).where(verdicts.c.review == existing["id"]))
+        is_new = not set(review.verdicts) <= {Verdict(each.evaluator, each.label) for each in stored}
+        if not is_new and _texts(review) == _texts(before):
+            return int(existing["id"])  # an import that is repeated changes nothing
     row = {
-        **store.seal(trace.trace_id, _texts(review)),
-        "source": review.source[:100],
-        "seconds": review.seconds,
+        **store.seal(trace.trace_id, _texts(review)), "source": review.source[:100], "seconds": review.seconds,
         "created": review.created or now,
-    }
+    }  # fmt: skip
     if existing is not None:
         review_id = int(existing["id"])
         connection.execute(update(reviews).where(reviews.c.id == review_id).values(**row))
     else:
         item = _item_to_close(waiting, task, user, now)
-        query = insert(reviews).values(trace=trace.id, user=user, item=item, **row).returning(reviews.c.id)
+        values = {"trace": trace.id, "user": user, "item": item if isinstance(task, Task) else None, **row}
+        query = insert(reviews).values(**values).returning(reviews.c.id)
         review_id = int(connection.execute(query).scalar_one())
         if item is not None:
             done = {"state": "done", "locked_by": None, "locked_until": None}
@@ -160,12 +164,10 @@ def read_reviews(store: Store, stored: StoredTrace, user: int | None = None) -> 
 def _merged(review: Review, before: Review) -> Review:
     old, new = before.comment or "", review.comment or ""
     return replace(
-        review,
-        comment=(new if old in new else "\n".join(filter(None, (old, new)))) or None,
-        corrected=review.corrected or before.corrected,
-        answers={**before.answers, **review.answers},
+        review, comment=(new if old in new else "\n".join(filter(None, (old, new)))) or None,
+        corrected=review.corrected or before.corrected, answers={**before.answers, **review.answers},
         evidence=review.evidence or before.evidence,
-    )
+    )  # fmt: skip
 
 
 def check_evidence(evidence: Sequence[Evidence], length: int | None = None) -> None:

@@ -88,12 +88,9 @@ class WebhookSettings:
 
 
 _SECTION = Section(
-    WebhookSettings,
-    table="webhooks",
-    prefix="RAGTRACE_CONSOLE_WEBHOOK_",
-    variables={"urls": "RAGTRACE_CONSOLE_WEBHOOKS"},
-    secrets=frozenset({"secret"}),
-)
+    WebhookSettings, table="webhooks", prefix="RAGTRACE_CONSOLE_WEBHOOK_",
+    variables={"urls": "RAGTRACE_CONSOLE_WEBHOOKS"}, secrets=frozenset({"secret"}),
+)  # fmt: skip
 
 
 def load_targets(environ: Mapping[str, str] | None = None, file: str | os.PathLike[str] | None = None) -> list[Target]:
@@ -201,12 +198,9 @@ def post(to: Target, event_id: str, body: bytes, timestamp: int) -> int:
         connection.sock = raw
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = {
-            "content-type": "application/json",
-            "user-agent": "ragtrace",
-            "webhook-id": event_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(to.secret, event_id, timestamp, body),
-        }
+            "content-type": "application/json", "user-agent": "ragtrace", "webhook-id": event_id,
+            "webhook-timestamp": str(timestamp), "webhook-signature": signature(to.secret, event_id, timestamp, body),
+        }  # fmt: skip
         connection.request("POST", path, body, headers)
         return connection.getresponse().status
     finally:

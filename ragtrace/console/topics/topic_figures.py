@@ -181,23 +181,16 @@ def _rows(connection: Connection, since: float, until: float, evaluator: str, ap
     """One row for each grouped question, with its newest verdict of the evaluator; `label` is None without one."""
     own = (traces.c.id, traces.c.started, traces.c.probability, traces.c.cause, traces.c.searched)
     newest = (
-        select(*own, trace_topics.c.topic)
-        .join(trace_topics, trace_topics.c.trace == traces.c.id)
-        .where(*in_period(since, until, app))
-        .order_by(traces.c.id.desc())
-        .limit(MOST_ROWS)
-        .subquery()
-    )
+        select(*own, trace_topics.c.topic) .join(trace_topics, trace_topics.c.trace == traces.c.id)
+        .where(*in_period(since, until, app)) .order_by(traces.c.id.desc()) .limit(MOST_ROWS) .subquery()
+    )  # fmt: skip
     has_verdict = and_(
         scores.c.trace == newest.c.id, scores.c.evaluator == evaluator, scores.c.label.in_(("pass", "fail"))
     )
     query = select(
-        newest,
-        scores.c.label,
-        scores.c.value,
-        scores.c.cause.label("score_cause"),
+        newest, scores.c.label, scores.c.value, scores.c.cause.label("score_cause"),
         scores.c.probability.label("scored"),
-    ).outerjoin(scores, has_verdict)
+    ).outerjoin(scores, has_verdict)  # fmt: skip
     ordered = query.order_by(newest.c.id.desc(), scores.c.id)
     return {row.id: row for row in connection.execute(ordered)}.values()  # of several verdicts the last one
 
