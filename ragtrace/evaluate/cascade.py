@@ -83,13 +83,9 @@ def _decided(local: Score, answer: Score) -> Score:
     why = answer.error or answer.label
     explanation = f"{local.explanation or ''} (the judge was asked and gave none: {why})".strip()
     return replace(
-        local,
-        explanation=explanation,
-        model=answer.model,
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-        cost=answer.cost,
-    )
+        local, explanation=explanation, model=answer.model, input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens, cost=answer.cost,
+    )  # fmt: skip
 
 
 def __getattr__(name: str) -> Evaluator:

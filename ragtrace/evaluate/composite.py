@@ -131,8 +131,7 @@ def summary_completeness(trace: Trace, *, settings: Settings) -> Score:
 
 @by_model({"query", "documents", "answer", "reference"}, f"{_H2O}, RAGAS Evaluator; of the local forms", "6")
 def ragas(trace: Trace, *, settings: Settings) -> Score:
-    """Harmonic mean of `faithfulness`, `answer_relevance`, `context_precision` and `context_recall`. Does not apply
-    where one of them does not."""
+    """Harmonic mean of `faithfulness`, `answer_relevance`, `context_precision` and `context_recall`, if all apply."""
     return _harmonic("ragas", _PARTS, trace, settings)
 
 
@@ -163,9 +162,7 @@ def _harmonic(name: str, parts: Sequence[str], trace: Trace, settings: Settings)
         explanation = ", ".join(f"{s.name} {v:.3f}" for s, v in zip(scores, values, strict=True))
         score = Score(name, harmonic_mean(values), explanation=explanation)
     return replace(
-        score,
-        model=next((s.model for s in scores if s.model), None),
-        input_tokens=sum(s.input_tokens for s in scores),
-        output_tokens=sum(s.output_tokens for s in scores),
+        score, model=next((s.model for s in scores if s.model), None),
+        input_tokens=sum(s.input_tokens for s in scores), output_tokens=sum(s.output_tokens for s in scores),
         cost=sum(s.cost for s in scores),
-    )
+    )  # fmt: skip

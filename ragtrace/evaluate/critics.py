@@ -12,7 +12,7 @@ from ragtrace.errors import EvaluationError
 from ragtrace.evaluate.arithmetic import failures, majority
 from ragtrace.evaluate.judge import Answer, Prompt, schema_of
 from ragtrace.evaluate.judge_questions import Asker, chunks, judged, readable, texts_of
-from ragtrace.evaluation import Evaluator
+from ragtrace.evaluation import NOT_APPLICABLE, Evaluator
 from ragtrace.records import Score, Trace
 
 _H2O = "H2O Eval Studio"
@@ -99,12 +99,10 @@ def _critic(category: str, criterion: str) -> Evaluator:
     name = f"critic_{category}"
     prompt = Prompt(name, "1", f"A text fails if it {criterion}. Does the answer fail?\n\n{{answer}}", _OF_ANSWER)
     both = Prompt(
-        name + "_context",
-        "1",
+        name + "_context", "1",
         f"A text fails if it {criterion}. Say it of the answer (`answer_fails`) and, apart from it, of the context "
-        "(`context_fails`).\n\n{answer}\n\n{context}",
-        _OF_BOTH,
-    )
+        "(`context_fails`).\n\n{answer}\n\n{context}", _OF_BOTH,
+    )  # fmt: skip
 
     def critic(trace: Trace, ask: Asker) -> Score:
         fields = {"answer": trace.answer}
@@ -163,6 +161,8 @@ def _own(name: str, prompt: str, trace: Trace, ask: Asker) -> Score:
     own, texts = Prompt(name, prompt, prompt, _TRUE_OR_FALSE), texts_of(trace)
     values = (trace.query, texts["reference"], texts["context"], trace.answer)
     inputs = dict(zip(_FIELDS, values, strict=True))
+    if empty := [field for field in _FIELDS if f"{{{field}}}" in prompt and not inputs[field].strip()]:
+        return Score(name, label=NOT_APPLICABLE, explanation=f"empty: {', '.join(empty)}")
     fails, by_context = not ask(own, inputs).value["verdict"], False
     if fails and trace.documents and "{actual_answer}" in prompt:
         # What the context alone would have been worth as an answer: it tells a retrieval failure from the model's own.

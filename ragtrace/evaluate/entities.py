@@ -7,7 +7,10 @@ from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 
 _NUMBER = re.compile(r"(?<![\w.])[$€£]?\d[\d.,:/-]*\d%?|(?<![\w.])[$€£]?\d%?")
-_PROPER = re.compile(r"(?<![.!?]\s)(?<!^)(?<!\n)\b[A-Z][\w'&-]*(?:\s+(?:of|the|de|van|von|and)?\s*[A-Z][\w'&-]*)*")
+_PROPER = re.compile(
+    r"(?<![.!?]\s)(?<!^)(?<!\n)\b[A-Z][\w'&-]*(?:[ \t]+(?:(?:of|the|de|van|von)[ \t]+)*[A-Z][\w'&-]*)*"
+)
+_BETWEEN = re.compile(r"(?<=\d)[, \u202f'](?=\d{3}\b)|['\u2019]s\b|[$€£]")
 _ACRONYM = re.compile(r"\b[A-Z][A-Z0-9&-]{1,}\b")
 _MAX_CHARS = 20_000
 
@@ -29,11 +32,16 @@ def entities(text: str) -> list[str]:
     return list(dict.fromkeys(text[a:b].strip(" .,:") for a, b in kept_spans if text[a:b].strip(" .,:")))
 
 
+def _plain(text: str) -> str:
+    """Without case, more than one blank, currencies, possessives, and signs between thousands."""
+    return " ".join(_BETWEEN.sub("", text).lower().split())
+
+
 @evaluator(
     needs={"documents", "reference"},
     threshold=0.75,
     method="model",
-    version="2",
+    version="3",
     source="Ejento evaluation metrics, 2.2; RAGAS context entity recall, entities by the embedded model and by form",
 )
 def context_entities_recall(trace: Trace) -> Score | None:
@@ -41,7 +49,7 @@ def context_entities_recall(trace: Trace) -> Score | None:
     names = entities(trace.reference or "")
     if not names:
         return None
-    context = "\n".join(d.content for d in trace.documents).lower()
-    missing = [e for e in names if re.search(rf"(?<!\w){re.escape(e.lower())}(?!\w)", context) is None]
+    context = _plain("\n".join(d.content for d in trace.documents))
+    missing = [e for e in names if re.search(rf"(?<!\w){re.escape(_plain(e))}(?!\w)", context) is None]
     explanation = f"not in the context: {', '.join(missing[:10])}" if missing else None
     return Score("context_entities_recall", value=1 - len(missing) / len(names), explanation=explanation)

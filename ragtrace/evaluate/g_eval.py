@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from ragtrace.errors import PARSE_FAILURE, EvaluationError
 from ragtrace.evaluate.arithmetic import mean
 from ragtrace.evaluate.judge import Prompt
+from ragtrace.evaluate.judge.replies import without_reasoning
 from ragtrace.evaluate.judge_questions import Asker, judged, readable, texts_of
 from ragtrace.evaluation import Evaluator
 from ragtrace.records import Score, Trace
@@ -17,8 +18,9 @@ _LOW, _HIGH = 1, 5
 _SAMPLES = 10
 _TOP = 10
 _SOURCE = "RAG evaluation guide, Custom LLM as a Judge; Liu et al. 2023"
-_NUMBER = re.compile(r"(?<![\d.-])([1-5])(?!\d)")
-_SCALE = re.compile(r"(?:/|\bout of|\bof)\s*5\b|\b1\s*(?:[-\u2013]|to)\s*5\b")
+_NUMBER = re.compile(r"(?<![\d.-])([1-5](?:\.\d+)?)(?!\d)")
+_SCALE = re.compile(r"(?:/|\bout of|(?<=\d) of)\s*5\b|\b1\s*(?:[-\u2013]|to)\s*5\b")
+_OTHER_SCALE = re.compile(r"\d\s*(?:/|\bout of)\s*(?!5\b)\d")
 _RATED = re.compile(rf"(?i)\b(?:rat(?:e|ing)|score)(?:\s+(?:this|it|is|as|an?|the|answer))*[\s:*=()]*{_NUMBER.pattern}")
 _ALONE = re.compile(rf"(?m)(?:\A|:)[\s\"'(*]*{_NUMBER.pattern}(?=[\s\"')*]*(?:[.,;]\s|$|\())")
 _TAGS = {"query": "question", "documents": "context", "answer": "answer", "reference": "reference"}
@@ -40,10 +42,10 @@ def g_eval_of(
         return _rate(trace, ask, name=name, criteria=criteria, steps=steps, needs=inputs)
 
     check.__doc__ = f"G-Eval by the criteria: {criteria}"
-    return judged(name=name, needs=inputs, threshold=threshold, version="2", source=_SOURCE)(check)
+    return judged(name=name, needs=inputs, threshold=threshold, version="3", source=_SOURCE)(check)
 
 
-@judged(needs={"answer"}, threshold=0.5, version="2", source=_SOURCE)
+@judged(needs={"answer"}, threshold=0.5, version="3", source=_SOURCE)
 def g_eval(trace: Trace, ask: Asker) -> Score:
     """Rating by the criteria of the setting `g_eval_criteria`, in [0, 1].
 
@@ -87,19 +89,23 @@ def _rating(prompt: Prompt, fields: dict[str, str], ask: Asker) -> tuple[float, 
 
 
 def rating_in(text: str) -> float | None:
-    """The rating that a text names; None where it is not clear which of several numbers it is."""
+    """The rating that a text names after its reasoning; None where it is unclear which, or on another scale."""
+    text = without_reasoning(text)
+    if _OTHER_SCALE.search(text):
+        return None
     plain = _SCALE.sub(" ", text)
     numbers = _RATED.findall(plain)[-1:] or _ALONE.findall(plain)[:1] or set(_NUMBER.findall(plain))
-    return float(next(iter(numbers))) if len(numbers) == 1 else None
+    rating = float(next(iter(numbers))) if len(numbers) == 1 else _HIGH + 1
+    return rating if rating <= _HIGH else None
 
 
 def expected(top: Sequence[tuple[str, float]]) -> float | None:
-    """Σ p(s) · s over the ratings s among the likeliest tokens, p scaled to sum to 1; None if no rating is among
-    them. Tokens are (text, natural log-probability)."""
+    """Σ p(s) · s over the ratings s among the likeliest tokens, p scaled to sum to 1; None if they have less than half
+    of the probability: the token is not the rating. Tokens are (text, natural log-probability)."""
     weights: dict[int, float] = {}
     for token, logarithm in top:
         if token.strip() in {str(s) for s in range(_LOW, _HIGH + 1)}:
             rating = int(token.strip())
             weights[rating] = weights.get(rating, 0.0) + math.exp(min(0.0, logarithm))
     total = sum(weights.values())
-    return sum(s * w for s, w in weights.items()) / total if total > 0 else None
+    return sum(s * w for s, w in weights.items()) / total if total >= 0.5 else None

@@ -78,6 +78,14 @@ def _check(query: str, answer: str, chunks: Sequence[str]) -> Checked | str:
     return Checked(claims, support, answer, reading.complete)
 
 
+def check_reference(trace: Trace, chunks: Sequence[str]) -> Checked | str:
+    """The same of the trace's reference, in the place of the answer."""
+    result = check(trace.query, trace.reference or "", chunks)
+    if not isinstance(result, str):
+        return result
+    return "the reference declines" if result == REFUSAL else result.replace("answer", "reference")
+
+
 def _check_trace(trace: Trace) -> Checked | str:
     reading = read_answer(trace.answer)
     texts = [reading.text[claim.start : claim.end] for claim in reading.claims]
@@ -164,13 +172,11 @@ def _score(evaluator_: Evaluator, trace: Trace, value: Callable[[Checked], float
         return not_scored(evaluator_.name, checked)
     number = min(1.0, max(0.0, value(checked)))
     return Score(
-        evaluator_.name,
-        value=number,
+        evaluator_.name, value=number,
         explanation=_explanation(checked) + (_EARLIER if trace.facts.chunks_of_earlier_turns else ""),
         cause=_cause(checked, trace) if label(evaluator_, number) == "fail" else None,
-        evidence=_evidence(checked, trace),
-        method="model",
-    )
+        evidence=_evidence(checked, trace), method="model",
+    )  # fmt: skip
 
 
 def _model(
@@ -210,8 +216,7 @@ def by_model(needs: set[str], source: str, version: str = "1") -> Callable[[Call
 
 @evaluator(needs={"query", "answer"}, threshold=0.15, method="model", version="5", source="Ejento, 1.3, by a model")
 def answer_relevance(trace: Trace) -> Score:
-    """Probability that the answer answers the question, be it right or wrong. `answer_relevance_cosine` is the form
-    with sentence embeddings."""
+    """Probability that the answer answers the question, be it right or wrong."""
     from ragtrace.evaluate.models.answer_reader import reader
 
     reading = read_answer(trace.answer)
@@ -278,11 +283,11 @@ def context_contradiction(trace: Trace) -> Score:
 
 
 @by_model(
-    {"documents", "reference"}, "Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model", "5"
+    {"documents", "reference"}, "Ejento evaluation metrics, 2.1; RAGAS context recall, by the embedded model", "6"
 )
 def context_recall(trace: Trace) -> Score:
     """Claims of the reference answer that the retrieved context supports / claims."""
-    checked = check(trace.query, trace.reference or "", [d.content for d in trace.documents])
+    checked = check_reference(trace, [d.content for d in trace.documents])
     if isinstance(checked, str):
         return not_scored("context_recall", checked)
     missing = [checked.text[s.start : s.end] for s, j in checked.claims if j.supported < SUPPORTED]

@@ -85,8 +85,7 @@ def answer_relevancy_questions(trace: Trace, ask: Asker) -> Score:
 
 @judged(needs={"query", "answer", "reference"}, threshold=0.75, source=f"{_EJENTO}, 1.1; {_H2O}; RAGAS", version="2")
 def answer_correctness_judge(trace: Trace, ask: Asker) -> Score | None:
-    """0.75 · F1 over statements + 0.25 · cosine of answer and reference; F1 = TP / (TP + 0.5 (FP + FN)), by the
-    judge."""
+    """0.75 · F1 over statements + 0.25 · cosine of answer and reference; F1 = TP / (TP + 0.5 (FP + FN))."""
     statements = ask.of("correctness", trace)
     lists = [(text, name == "both") for name in ("both", "answer_only", "reference_only") for text in statements[name]]
     doubtful = contradictions(lists)

@@ -58,11 +58,10 @@ class Known:
         lists = [_words(text) for text in texts]
         words = frozenset(w for each in lists for w in each)
         return cls(
-            words,
-            frozenset(w[:_STEM] for w in words if len(w) >= _STEM),
+            words, frozenset(w[:_STEM] for w in words if len(w) >= _STEM),
             frozenset(p for each in lists for p in pairwise(each)),
             frozenset(p for each in lists for p in zip(each, each[1:], each[2:], strict=False)),
-        )
+        )  # fmt: skip
 
     def has(self, word: str) -> bool:
         """The word itself, or a longer one that begins alike."""

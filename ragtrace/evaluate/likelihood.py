@@ -48,15 +48,14 @@ def perplexity(trace: Trace, *, settings: Settings) -> Score | None:
 
 
 _QA = {
-    "interest": "Are the responses of AI interesting?",
-    "engagement": "Are the responses of AI engaging?",
+    "interest": "Are the responses of AI interesting?", "engagement": "Are the responses of AI engaging?",
     "understandability": "Are the responses of AI understandable?",
     "relevance": "Are the responses of AI relevant to the conversation?",
     "specific": "Are the responses of AI generic or specific to the conversation?",
     "correctness": "Are the responses of AI correct to conversations?",
     "semantically_appropriate": "Are the responses of AI semantically appropriate?",
     "fluency": "Are the responses of AI fluently written?",
-}
+}  # fmt: skip
 _TRANSLATION = {
     "accuracy": "Rewrite the following text with its core information and consistent facts:",
     "fluency": "Rewrite the following text to make it more grammatical and well-written:",
@@ -69,7 +68,7 @@ _SUMMARY_REF = {
     "coherence": "Rewrite the following text into a coherent text.",
     "relevance": "Rewrite the following text with consistent details.",
     "fluency": "Rewrite the following text into a fluent and grammatical text.",
-}
+}  # fmt: skip
 _SUMMARY = {
     "semantic_coverage": "Generate a summary with as much semantic coverage as possible for the following text:",
     "factuality": "Generate a summary with consistent facts for the following text:",

@@ -1,6 +1,5 @@
 """Overlap of the answer with a reference text, by the libraries that others measure with; and labels against labels."""
 
-import re
 import warnings
 from functools import lru_cache
 from itertools import islice
@@ -46,14 +45,16 @@ def _bleu(n: int) -> Evaluator:
 bleu_1, bleu_2, bleu_3, bleu_4 = (_bleu(n) for n in (1, 2, 3, 4))
 
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = r"(?:[^\W_]|\p{M})+"
 
 
 class _Tokenizer:
     """rouge-score's words, and those of other scripts."""
 
     def tokenize(self, text: str) -> list[str]:
-        return _WORD.findall(text.lower())
+        import regex
+
+        return list(regex.findall(_WORD, normalize("NFC", text.lower())))
 
 
 @lru_cache(maxsize=4)
@@ -69,7 +70,9 @@ def _rouge_of(kind: str, reference: str, answer: str) -> Any:
 
 def _end_of_word(text: str, number: int) -> int:
     """The offset at which the word with this number ends; the text's length if it has fewer."""
-    match = next(islice(_WORD.finditer(text), number - 1, None), None)
+    import regex
+
+    match = next(islice(regex.finditer(_WORD, text), number - 1, None), None)
     return len(text) if match is None else match.end()
 
 
@@ -87,29 +90,25 @@ def _rouge(kind: str, what: str, limit: str = "100,000 characters") -> Evaluator
         f"explanation has precision and recall. The first {limit} count."
     )
     return evaluator(
-        name=name,
-        needs=_NEEDS,
-        threshold=0.75,
-        version="2",
+        name=name, needs=_NEEDS, threshold=0.75, version="3",
         source=f"Ejento evaluation metrics, 1.5; {_H2O}, ROUGE Evaluator",
-    )(rouge)
+    )(rouge)  # fmt: skip
 
 
 rouge_1 = _rouge("1", "the single words")
 rouge_2 = _rouge("2", "the pairs of words")
 rouge_l = _rouge("L", "the longest common subsequence of words", f"{_LCS_WORDS:,} words")
 
-_MARKS = "\"'`“”‘’«»*_.,;:!?()[]{} \t\n"  # noqa: RUF001 quotes are what it is about
+_MARKS = "\"'`“”„‘’‚«»‹›*_.,;:!?¡¿…。、！？「」।؟،()[]{} \t\n"  # noqa: RUF001 quotes are what it is about
 
 
 def as_label(text: str) -> str:
-    """A label as it is compared: case, blanks, quotes and punctuation around it do not count. Signs that tell labels
-    apart (A+, C#, -1) do."""
+    """A label as it is compared: case, blanks, and marks around it do not count, but for A+, C# and -1."""
     words = " ".join(normalize("NFC", text).split()).casefold()
     return words.strip(_MARKS) or words
 
 
-@evaluator(needs=_NEEDS, threshold=0.75, version="2", source=f"{_H2O}, Classification Evaluator")
+@evaluator(needs=_NEEDS, threshold=0.75, version="3", source=f"{_H2O}, Classification Evaluator")
 def classification(trace: Trace) -> Score:
     """Whether the answer is the label that was expected: 1 (pass) or 0 (fail). Case and marks around a label do not
     count. Over a data set the mean is the accuracy; the report adds precision, recall, F1 and the confusion matrix."""

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragtrace.evaluate.arithmetic import average_precision, correctness
-from ragtrace.evaluate.groundedness import by_model, check, not_scored
+from ragtrace.evaluate.groundedness import by_model, check, check_reference, not_scored
 from ragtrace.evaluate.similarity import cosine_of, embed_groups, prose_or_first
 from ragtrace.evaluation import evaluator
 from ragtrace.records import Score, Trace
 from ragtrace.settings import Settings
 
 _RELEVANT = 0.5
-"""Cosine of a chunk's best sentence with the query from which the chunk counts as relevant where there is no
-reference."""
+"""Cosine of a chunk's best sentence with the query from which the chunk counts as relevant, without a reference."""
 _CORRECT = 0.5  # beside a reference a claim counts as correct if its support is likelier than not
 _CHUNKS = 20
 _COMPARISONS = 300
@@ -116,9 +115,10 @@ def context_precision(trace: Trace, *, settings: Settings) -> Score:
     is near the question. The first 20 chunks count."""
     chunks = [d.content for d in trace.documents[:_CHUNKS]]
     if trace.reference:
-        together = _judged(trace.query, trace.reference, chunks)
-        if isinstance(together, str):
-            return not_scored("context_precision", together)
+        checked = check_reference(trace, chunks)
+        if isinstance(checked, str):
+            return not_scored("context_precision", checked)
+        together = [p >= _CORRECT for p in checked.supported()]
         relevant = _supporting(trace.query, trace.reference, chunks, together)
         by = "supports the reference"
     else:

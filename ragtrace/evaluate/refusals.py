@@ -28,8 +28,7 @@ def read_answer(answer: str) -> AnswerParts:
 
 
 def refusal_probability(answer: str) -> float:
-    """The probability in [0, 1] that the answer declines; from 0.5 on exactly where what `read_answer` returns
-    declines."""
+    """The probability in [0, 1] that the answer declines; from 0.5 on where what `read_answer` returns declines."""
     return _read(answer)[1]
 
 

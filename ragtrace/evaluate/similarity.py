@@ -26,8 +26,7 @@ _ANSWER_SENTENCES = 40
 _CHUNK_SENTENCES = 60
 _CHUNK_CHARS = 100_000
 _CONTEXT_SENTENCES = 240
-"""Sentences that are embedded at most, of an answer, a chunk, all chunks. What is beyond is named in the
-explanation."""
+"""Sentences that are embedded at most, of an answer, a chunk, all chunks. The explanation names what is beyond."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿]")
 _READ = 2_000
@@ -262,12 +261,10 @@ def _grounded(
         )
     least = min(evidence, key=lambda e: e.probability or 0.0)
     return Score(
-        "groundedness_cosine",
-        value=least.probability,
+        "groundedness_cosine", value=least.probability,
         explanation=f"least grounded: “{trace.answer[least.start : least.end]}”{_unread(trace, sentences)}",
-        cause=None if (least.probability or 0.0) >= threshold else "unsupported",
-        evidence=tuple(evidence),
-    )
+        cause=None if (least.probability or 0.0) >= threshold else "unsupported", evidence=tuple(evidence),
+    )  # fmt: skip
 
 
 def _unread(trace: Trace, sentences: Sequence[_Sentence]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +41,7 @@ class _Stretch:
     needs={"steps"},
     threshold=0.5,
     direction="lower",
-    version="2",
+    version="3",
     source="Repeated tool calls; weights and threshold: dev",
 )
 def looping_tool_calls(trace: Trace) -> Score:
@@ -77,9 +78,9 @@ def _text(value: Any) -> str:
                 return _text(json.loads(value))
         return _plain(value)
     try:
-        return json.dumps(_sorted(value, 0), default=str, ensure_ascii=False)[:_MAX_CHARS]
+        return _cut(json.dumps(_sorted(value, 0), default=str, ensure_ascii=False))
     except (ValueError, TypeError, RecursionError):
-        return str(value)[:_MAX_CHARS]
+        return _cut(str(value))
 
 
 def _sorted(value: Any, depth: int) -> Any:
@@ -94,7 +95,13 @@ def _sorted(value: Any, depth: int) -> Any:
 
 
 def _plain(text: str) -> str:
-    return _SPACE.sub(" ", text[:_MAX_CHARS]).strip(_ENDS).casefold()
+    return _SPACE.sub(" ", _cut(text)).strip(_ENDS).casefold()
+
+
+def _cut(text: str) -> str:
+    """A text, or its beginning with a checksum of the whole: texts with one beginning stay different."""
+    is_long = len(text) > _MAX_CHARS
+    return f"{text[:_MAX_CHARS]} {zlib.crc32(text.encode('utf-8', 'replace')):08x}" if is_long else text
 
 
 def _weights(steps: Sequence[_Step]) -> list[float]:

@@ -22,7 +22,6 @@ _NEAR = 3
 """Latest places of a piece that are compared with a new one."""
 _LOOP = 30
 """Characters of a repeated text that is a loop, and not a phrase."""
-_WORD = re.compile(r"\w+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.S)
 _LAYOUT = re.compile(rf"{_CODE.pattern}|^[ \t]*\|[^\n]*\|[ \t]*$|^[\s\-=_*~#+.]{{3,}}$", re.S | re.M)
 """Code, rows of tables and rules repeat themselves by nature."""
@@ -48,7 +47,7 @@ def looping_unique_sentences(trace: Trace) -> float | None:
     return len(set(counted)) / len(counted) if counted else None
 
 
-@evaluator(needs={"answer"}, version="4", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
+@evaluator(needs={"answer"}, version="5", threshold=0.02, direction="lower", source="Repetition rate of n-grams")
 def looping_repeated_ngrams(trace: Trace) -> float | None:
     """The largest of three shares of the answer: its words in rounds that follow each other, its runs of twelve words
     that were in it before, and its characters in marks that are written ten times, and in lines that are written six
@@ -59,10 +58,16 @@ def looping_repeated_ngrams(trace: Trace) -> float | None:
     answer = trace.answer[:_MAX_LOOP_CHARS]
     rows = [*_MARKS.finditer(answer), *_LINES.finditer(_CODE.sub("", answer))]
     marks = min(1.0, sum(row.end() - row.start() for row in rows) / max(1, len(answer)))
-    words = _WORD.findall(_LINK.sub(" link ", _NUMBERING.sub(" ", _LAYOUT.sub(" ", answer))).lower())
+    words = _words(_LINK.sub(" link ", _NUMBERING.sub(" ", _LAYOUT.sub(" ", answer))).lower())
     runs = list(zip(*(words[i:] for i in range(_RUN)), strict=False))
     repeated = 1 - len(set(runs)) / len(runs) if runs else 0.0
     return max(marks, repeated, share_in_rounds(words))
+
+
+def _words(text: str) -> list[str]:
+    import regex
+
+    return list(regex.findall(r"[\w\p{M}]+", text))  # vowel signs belong to words
 
 
 def share_in_rounds(words: Sequence[str]) -> float:
@@ -159,8 +164,9 @@ def _is_gibberish(answer: str) -> bool:
     from ragtrace.evaluate.models.language_id import identify
 
     text = _LAYOUT.sub(" ", answer[:_MAX_CHARS])
-    words = [w for w in _WORD.findall(text) if w.isalpha()]
-    if len(words) < 3 or len(words) < len(_WORD.findall(text)) / 2:
+    every = _words(text)
+    words = [word for word in every if not re.search(r"[\d_]", word)]
+    if len(words) < 3 or len(words) < len(every) / 2:
         return False
     language = identify(text)
     if language is None or language[1] >= _UNSURE:
@@ -191,11 +197,9 @@ def tokens_presence(trace: Trace) -> Score:
     absent = [c for c in constraints if trace.documents and not _met(c, context)]
     parts = [_where("answer", missing), _where("retrieval", absent)]
     return Score(
-        "tokens_presence",
-        value=0.0 if missing else 1.0,
-        explanation="; ".join(p for p in parts if p) or None,
+        "tokens_presence", value=0.0 if missing else 1.0, explanation="; ".join(p for p in parts if p) or None,
         failures=failures(bool(missing), bool(absent)),
-    )
+    )  # fmt: skip
 
 
 def _where(place: str, constraints: Sequence[Constraint]) -> str:

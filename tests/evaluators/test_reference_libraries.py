@@ -39,7 +39,6 @@ def test_bleu_is_that_of_nltk() -> None:
 
 
 def test_rouge_is_that_of_rouge_score() -> None:
-    """On a thousand random pairs, to 1e-9."""
     scorer = pytest.importorskip(
         "rouge_score.rouge_scorer", reason="rouge-score is not installed: pip install 'ragtrace-otel[eval]'"
     )

@@ -28,6 +28,7 @@ def score(steps: Any) -> Score:
 def test_what_leads_somewhere_is_no_loop(steps: list[Step]) -> None:
     """New arguments, new results, a retry, and a second look."""
     assert score(steps).label == "pass"
+    assert score([{"tool": "sql", "args": f"{'x' * 5_000}{n}", "result": "none"} for n in range(4)]).label == "pass"
 
 
 @pytest.mark.parametrize("steps", rows(__file__, "circles"))

@@ -395,6 +395,7 @@ def test_expected_rating() -> None:
     texts = table(__file__, "ratings")
     assert {text: rating_in(text) for text in texts} == texts
     assert expected([("5", math.log(0.5)), ("1", math.log(0.25)), ("maybe", -0.1)]) == pytest.approx(11 / 3)
+    assert expected([("The", math.log(0.9)), ("4", math.log(0.01))]) is None
     assert expected([("5", 0.0), (" 5", -1.0)]) == 5.0
     assert expected([("yes", 0.0)]) is None
     assert expected([]) is None

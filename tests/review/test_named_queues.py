@@ -161,7 +161,6 @@ def test_the_end_of_a_day_gives_back_what_one_holds(store: Store) -> None:
 
 
 def test_a_skipped_log_can_be_sent_again(store: Store) -> None:
-    """In a further slot: why it was skipped stays."""
     (anna,) = people(store, "anna")
     _two_apps(store)
     task = next_task(store, anna, NOW)

@@ -134,7 +134,7 @@ def test_classification_agrees_with_scikit_learn(pairs: list[tuple[str, str]]) -
 
 
 def test_labels() -> None:
-    assert as_label("  Not  Spam.\n") == as_label('**"not spam"**') == as_label("not spam") != as_label("spam")
+    assert as_label("  Not  Spam.\n") == as_label('**"not spam"**') == as_label("„Not spam“ …") != as_label("spam")
     assert len({as_label(label) for label in ("A", "A+", "A-", "C#", "C", "1", "-1", "?", ".")}) == 9
 
 

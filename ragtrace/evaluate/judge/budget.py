@@ -17,8 +17,7 @@ Starts = tuple[tuple[str, int], ...]
 
 
 class BudgetError(EvaluationError):
-    """The budget has no room for another request. `may_pass`: other requests are open, and may cost less than was set
-    aside for them."""
+    """The budget has no room for another request. `may_pass`: others are open, and may cost less."""
 
     def __init__(self, window: str, limit: float, may_pass: bool = False, why: str = "is used up") -> None:
         super().__init__("judge_budget", f"the judge's budget of {limit:g} US dollars a {window} {why}")

@@ -153,11 +153,9 @@ class Judge:
         import tenacity
 
         attempts = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(RETRIES + 1),
-            wait=_pause,
-            retry=tenacity.retry_if_exception(self._passing),
-            reraise=True,
-        )
+            stop=tenacity.stop_after_attempt(RETRIES + 1), wait=_pause,
+            retry=tenacity.retry_if_exception(self._passing), reraise=True,
+        )  # fmt: skip
         lost = [Usage()]
         try:
             reply: Completion = attempts(self._attempt, request, lost)

@@ -55,7 +55,7 @@ def read(text: str, schema: Schema, quotable: Iterable[str] = ()) -> dict[str, A
     The model's reasoning is not read. After it, the last complete object counts; objects with different contents (a
     draft and its correction, a quotation and a verdict) are no verdict. `quotable` are the texts of the prompt: an
     object that occurs in one of them counts only if the model wrote nothing else. Raises UnreadableError."""
-    bare = _without_reasoning(text)
+    bare = without_reasoning(text)
     candidates, is_broken = _candidates(bare)
     problem = "it breaks off inside the JSON" if is_broken else "it holds no JSON"
     objects: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ def _verdicts(value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: item for name, item in value.items() if name != _REMARK}
 
 
-def _without_reasoning(text: str) -> str:
+def without_reasoning(text: str) -> str:
     """The text after the model's reasoning. Some servers leave out the tag that opens it. A tag inside of an object is
     a part of what the object says."""
     match = _THOUGHT.match(text)
@@ -167,10 +167,16 @@ def _parse(text: str) -> Any:
         return _repaired(text)
 
 
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_LEFT_OUT = re.compile(r"\.\.\.|…|(?<!:)//|/\*")
+
+
 def _repaired(text: str) -> Any:
     """What is meant by JSON with small faults of form. Repairing keeps the last of two values under one name."""
     import json_repair
 
+    if _LEFT_OUT.search(_STRING.sub("", text)):  # a repair would drop it, and what is left would look whole
+        raise UnreadableError("its JSON leaves something out")
     try:
         value: Any = json_repair.loads(text)
         names = list(_names(value))

@@ -170,8 +170,7 @@ class Reader:
         return Logits(own[0], each, words[at : at + len(answer)])
 
     def measure(self, question: Question) -> Measurement | None:
-        """What the reader says of an answer, before the calibration; None where the statements or the chunks hold no
-        word."""
+        """What the reader says of an answer, before the calibration; None where either holds no word."""
         question = replace(question, chunks=[chunk[:_READ] for chunk in question.chunks])
         pieces = self.chunks.encode(question.answer)
         parts = _parts(pieces.offsets, question.statements)
@@ -267,11 +266,9 @@ def _mean(first: ClaimReading, second: ClaimReading) -> ClaimReading:
     """The mean of two readings of a part: with the words of the more doubtful one."""
     doubtful = max(first, second, key=lambda part: part.doubt)
     return replace(
-        doubtful,
-        doubt=(first.doubt + second.doubt) / 2,
-        whole=(first.whole + second.whole) / 2,
+        doubtful, doubt=(first.doubt + second.doubt) / 2, whole=(first.whole + second.whole) / 2,
         contradicted=(first.contradicted + second.contradicted) / 2,
-    )
+    )  # fmt: skip
 
 
 def _parts(offsets: Sequence[tuple[int, int]], statements: Sequence[tuple[int, int]]) -> list[tuple[int, range]]:

@@ -25,8 +25,7 @@ _PIECES = 1_000_000
 
 
 class SentenceVectors:
-    """Vectors of sentences in their place, by the embedded encoder. Remembers the latest chunks that are not very long.
-    Safe to use from threads."""
+    """Vectors of sentences in their place, by the embedded encoder. Remembers the latest short chunks. Thread-safe."""
 
     def __init__(self) -> None:
         """Raises MissingExtraError or ModelError where the encoder cannot be loaded."""

@@ -81,8 +81,7 @@ class SentenceTransformersEmbedder:
     """A sentence-transformers model that the user names: on the hub's cache, or a folder."""
 
     def __init__(self, name: str) -> None:
-        """Raises MissingExtraError without the library, ModelError if the model is not on this machine and the hub
-        does not give it."""
+        """Raises MissingExtraError without the library, ModelError if neither this machine nor the hub has it."""
         library = package("sentence_transformers", "sentence-transformers", f"The embedding model {name!r}")
         try:
             self._model = library.SentenceTransformer(name, device=None)

@@ -48,8 +48,7 @@ class Sentence(NamedTuple):
     ids: tuple[int, ...]
     stems: frozenset[str]
     head: int
-    """The number of the sentence that says what this one is about: a heading, or the first row of a table; its own
-    number without one."""
+    """The number of the sentence that says what this one is about: a heading, a table's first row, or itself."""
 
 
 @dataclass(frozen=True, slots=True)

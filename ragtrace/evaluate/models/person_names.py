@@ -21,8 +21,7 @@ _NAMES = frozenset({"GIVEN_NAME", "SURNAME"})
 _STREET = frozenset({"STREET_NAME", "SECONDARY_ADDRESS"})
 _PLACE = frozenset({"BUILDING_NUMBER", "CITY", "STATE", "ZIP_CODE"})
 _SURE = 0.8
-"""Probability from which a piece counts. At 0.5 one caption in fourteen has a false name, at 0.8 one in
-forty."""
+"""Probability from which a piece counts: one caption in forty has a false name, at 0.5 one in fourteen."""
 _WINDOW = 480
 """Characters that are read together: what the model was made for. Windows overlap by _OVERLAP."""
 _OVERLAP = 64

@@ -46,8 +46,7 @@ class Toxicity:
     """The classifier's weights, for k labels."""
 
     def __init__(self, name: str) -> None:
-        """`name` is that of its file in `ragtrace.evaluate.models.FILES`. Raises ModelError if it is missing or
-        altered."""
+        """`name` is that of its file in `ragtrace.evaluate.models.FILES`. Raises ModelError without it as it was."""
         import numpy as np
 
         with np.load(model_file(name)) as file:

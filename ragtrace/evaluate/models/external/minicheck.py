@@ -44,8 +44,7 @@ class Generator(PretrainedModel):
 
 
 class Seq2SeqMiniCheck(Generator):
-    """MiniCheck-Flan-T5: an encoder reads document and sentence, and the first token of the output is 1 (supported) or
-    0."""
+    """MiniCheck-Flan-T5: an encoder reads document and sentence, and as the first token 1 (supported) or 0."""
 
     _TOKENS = 2_048
     _WORDS = 500
@@ -126,14 +125,10 @@ class CausalMiniCheck(Generator):
         inputs = self.tokenizer(prompt, add_special_tokens=False, return_tensors="pt").to(self.device)
         with torch.no_grad():
             output = self.model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
-                max_new_tokens=1,
-                do_sample=False,
-                pad_token_id=self.tokenizer.eos_token_id,
-                return_dict_in_generate=True,
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=1,
+                do_sample=False, pad_token_id=self.tokenizer.eos_token_id, return_dict_in_generate=True,
                 output_logits=True,
-            )
+            )  # fmt: skip
         top = torch.softmax(output.logits[0][0].float(), -1).topk(_TOP)
         words = [self.tokenizer.decode([int(token)]).strip().lower() for token in top.indices]
         return sum(float(p) for word, p in zip(words, top.values, strict=True) if word == "yes")

@@ -15,8 +15,7 @@ Scored = tuple[float, Named]
 
 
 class Presidio:
-    """Presidio's analyzer for English, with the largest spaCy model that is installed; without one, with patterns
-    alone, which find no names."""
+    """Presidio's analyzer for English, with the largest spaCy model that is installed; without one no names."""
 
     _MODELS = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
     _KINDS = {"email_address": "email", "phone_number": "phone", "iban_code": "iban"}  # noqa: RUF012 never changed

@@ -34,8 +34,7 @@ class TokenClassifier(PretrainedModel):
     _SPECIAL = 3
 
     def __init__(self, name: str) -> None:
-        """Raises MissingExtraError without transformers, ModelError for a model that cannot be loaded or has other
-        labels."""
+        """Raises MissingExtraError without transformers, ModelError for one that cannot be loaded or has others."""
         super().__init__(name, "AutoModelForTokenClassification")
         config = self.model.config
         labels = {int(i): str(label).lower() for i, label in config.id2label.items()}
@@ -90,13 +89,9 @@ class TokenClassifier(PretrainedModel):
         import torch
 
         encoding = self.tokenizer(
-            prompt,
-            answer,
-            truncation="only_first",
-            max_length=self.most,
-            return_offsets_mapping=True,
+            prompt, answer, truncation="only_first", max_length=self.most, return_offsets_mapping=True,
             return_tensors="pt",
-        )
+        )  # fmt: skip
         inputs = {name: encoding[name].to(self.device) for name in ("input_ids", "attention_mask")}
         with torch.no_grad():
             rows = torch.softmax(self.model(**inputs).logits[0].float(), -1)[:, self._column].tolist()
