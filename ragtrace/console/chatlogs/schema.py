@@ -81,9 +81,11 @@ def bucket(value: float | None) -> int:
 def trace_is(*keys: str | int) -> ColumnElement[bool]:
     """The condition that a row of `traces` has one of these ids: the store's number, also as a text, or 32 hexadecimal
     digits for the newest request of a trace."""
-    numbers = [int(key) for key in keys if len(text := str(key)) < 20 and text.isascii() and text.isdigit()]
-    of_traces = select(func.max(traces.c.id)).where(traces.c.trace_id.in_([str(key).lower() for key in keys]))
-    return or_(traces.c.id.in_(numbers), traces.c.id.in_(of_traces.group_by(traces.c.trace_id)))
+    texts = [str(key).lower() for key in keys]
+    numbers = [int(text) for text in texts if len(text) < 19 and text.isascii() and text.isdigit()]
+    names = [text for text in texts if len(text) == 32 and text.isalnum()]
+    newest = select(func.max(traces.c.id)).where(traces.c.trace_id.in_(names)).group_by(traces.c.trace_id)
+    return or_(traces.c.id.in_(numbers), traces.c.id.in_(newest))
 
 
 def in_period(since: float, until: float, app: str = "") -> list[ColumnElement[bool]]:

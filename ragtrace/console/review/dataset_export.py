@@ -121,9 +121,8 @@ def reviewed_rows(store: Store, options: Options, counts: Counter[str]) -> Itera
     """The rows of the reviewed or chosen logs, in the order in which they were stored. `counts` gets the number of
     `rows`, and of logs that are left out: `refused` consent, and `without` consent where it is required."""
     weights: dict[int, float] = {}  # the least: an evaluator with a share of its own has more
-    for verdict in load_verdicts(store):
-        if verdict.weight > 0:
-            weights[verdict.trace] = min(verdict.weight, weights.get(verdict.trace, verdict.weight))
+    for verdict in (each for each in load_verdicts(store) if each.weight > 0):
+        weights[verdict.trace] = min(verdict.weight, weights.get(verdict.trace, verdict.weight))
     ids: set[str] = set()
     for trace in _traces_with_review(store, options):
         stored = store.get(trace)

@@ -112,8 +112,7 @@ def skip(store: Store, item: int, user: int, reason: str, now: float | None = No
 
 def log_of(store: Store, item: int) -> int | None:
     """The store's number of the log of this item; None for an item that is gone."""
-    number: int | None = store.scalar(select(items.c.trace).where(items.c.id == item))
-    return number
+    return store.scalar(select(items.c.trace).where(items.c.id == item))  # type: ignore[no-any-return]
 
 
 def release(store: Store, item: int, user: int) -> bool:
