@@ -144,8 +144,7 @@ def from_verdict(  # noqa: PLR0917 the parts of a verdict
     comment: str | None,
     form: AnnotationForm,
 ) -> Annotation:
-    """A verdict that a person gave in the console. The person is a number: names of the console's users do not leave
-    it."""
+    """A verdict that a person gave in the console. The person is a number, as no name leaves."""
     return Annotation(
         trace_id, span_id, form.word(evaluator), "reviewer" if reviewer is None else f"reviewer-{reviewer}", "HUMAN",
         {"pass": 1.0, "fail": 0.0}.get(label), form.word(label), form.explanation(comment), {"source": OWN},

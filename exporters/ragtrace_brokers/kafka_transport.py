@@ -30,8 +30,7 @@ _RESULTS: dict[int, envelope.PublishResult] = {
 
 @dataclass(slots=True, eq=False)
 class _Partition:
-    """A partition that this worker has been assigned. A later assignment of the same one is another object, so that
-    what was held before it changes nothing."""
+    """A partition that this worker has been assigned. A later assignment of it is another object."""
 
     number: int
     committed: int | None = None

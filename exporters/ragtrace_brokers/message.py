@@ -88,8 +88,7 @@ class Transport(Publisher, Protocol):
     """A stream of messages in a broker. Thread-safe. Every method may raise TransportError, except `publish`."""
 
     def fetch(self, count: int, seconds: float) -> list[TraceMessage]:
-        """Up to `count` messages, after waiting for the first one for up to `seconds`. With a count of 0 it only keeps
-        the membership in the group alive."""
+        """Up to `count` messages, after waiting for the first one for up to `seconds`. At 0 it stays a member."""
 
     def ack(self, messages: Sequence[TraceMessage]) -> None:
         """These messages are done."""

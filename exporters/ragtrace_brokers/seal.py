@@ -127,8 +127,7 @@ def payload_of(message: envelope.TraceMessage, keys: TransportKeys | None) -> by
 
 
 def keys_to_publish(settings: Settings) -> TransportKeys | None:
-    """The keys with which published messages are sealed; None where they are not. Raises SettingError and
-    MissingExtraError."""
+    """The keys with which published messages are sealed; None where they are not."""
     if settings.transport_privacy != "sealed":
         return None
     if not settings.transport_keys:

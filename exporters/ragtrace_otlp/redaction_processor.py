@@ -1,5 +1,4 @@
-"""Redacts the spans that other libraries record to the same provider, or leaves their texts out, before any exporter
-sees them."""
+"""Redacts the spans of other libraries in the same provider, or leaves their texts out, before they are exported."""
 
 from functools import partial
 from typing import Any

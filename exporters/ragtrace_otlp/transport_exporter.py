@@ -58,8 +58,7 @@ class TransportSpanExporter(SpanExporter):
         return SpanExportResult.SUCCESS if self._publish(messages) else SpanExportResult.FAILURE
 
     def _take_below(self, root: SpanContext) -> list[ReadableSpan]:
-        """The ended spans below a request's root. A trace may have several requests at a time; the spans of the others
-        stay."""
+        """The ended spans below a request's root. The spans of its trace's other requests stay."""
         trace = self._traces.get(root.trace_id, {})
         members: list[ReadableSpan] = []
         span_ids = [root.span_id]

@@ -94,8 +94,7 @@ _names: dict[str, bytes] = {}
 
 
 def write_attributes(message: Any, attributes: Mapping[str, Any]) -> None:
-    """Appends attributes to those of a message, e.g. a span or a log record. Raises as `attributes_field` does; the
-    message is unchanged then."""
+    """Appends attributes to those of a message, e.g. a span or a log record. Raises as `attributes_field` does."""
     message.MergeFromString(b"".join(attributes_field(_attributes_tag(message.DESCRIPTOR), attributes)))
 
 

@@ -156,8 +156,7 @@ class PrometheusSink(Collector):
             self._own.evaluations.count_duration(evaluator, seconds)
 
     def _work(self, items: list[RequestNote | FeedbackNote]) -> float | None:
-        """Count. Where there are several processes, write this one's file when it is due, and return the seconds until
-        it is due again."""
+        """Count. Of several processes, write this one's file when it is due; the seconds until it is due again."""
         self._count(items)
         time.sleep(0)  # other threads that wait for the interpreter go first
         if self._address is not None and self._server is None and time.monotonic() >= self._next_try:
@@ -248,7 +247,10 @@ class PrometheusSink(Collector):
 
         if (unready := getattr(telemetry, "unready_reason", None)) is not None:  # a worker's
             self._checks.update({"/healthz": lambda: "", "/readyz": unready})
-        self._watcher = Watcher(self._base, self._judge, pipeline, telemetry, self._fail, lost, failures, deliveries)
+        self._watcher = Watcher(
+            self._base, lambda: list(self._counts), self._judge, pipeline, telemetry, self._fail, lost, failures,
+            deliveries,
+        )  # fmt: skip
 
     @property
     def url(self) -> str | None:

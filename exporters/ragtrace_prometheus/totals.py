@@ -67,8 +67,7 @@ def _total(group: Sequence[Family]) -> Family:
 
 
 def _rebucketed(family: Family, target: Family) -> Family:
-    """The histogram under the bounds of another threshold: what was counted up to a bound counts from the next one
-    above it."""
+    """The histogram under the bounds of another threshold: a count moves to the next bound above."""
     places = [bisect_right(family.bounds, bound) - 1 for bound in target.bounds]
     width, has_sum = len(family.lines), len(family.lines) > len(family.bounds) + 1
     values: list[float] = []

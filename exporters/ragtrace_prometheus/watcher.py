@@ -34,6 +34,8 @@ class Watcher:
     """Metrics that are read as a whole: what belongs together is read together."""
 
     base: Base
+    bases: Callable[[], Sequence[Base]]
+    """Those of all applications that were counted, for what is read together with their evaluations."""
     judge: JudgeLimits
     pipeline: Any
     telemetry: Any
@@ -104,7 +106,9 @@ class Watcher:
             model = clean(self.judge.model) if check.asks_judge else ""
             rows.append(((caps.evaluator(check.name), clean(check.version), threshold, model), 1.0))
         labels = "evaluator version threshold judge_model"
-        yield self._family("gauge", "evaluator_info", "Evaluators that run.", rows, labels, merge="max")
+        values = {base + row: value for base in self.bases() for row, value in rows}
+        info = family(self.base, "gauge", "evaluator_info", "Evaluators that run.", labels, merge="max")
+        yield info.replaced(list(values), list(values.values()))
 
     def _queue(self, caps: Caps) -> Iterator[Family]:
         stats = self.pipeline.stats()

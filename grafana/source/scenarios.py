@@ -393,7 +393,7 @@ def _service() -> list[Scenario]:
     """What else is watched: errors, retrieval, lateness, losses, objectives, secrets."""
     lags = [Events("ragtrace_evaluation_lag_seconds_bucket", [(30, 10 * share), (2, 10 * late)], {"le": le})
             for le, share, late in (("300", 1, 0.5), ("600", 1, 1), ("+Inf", 1, 1))]  # fmt: skip
-    sampled = Events("ragtrace_sampling_decisions_total", [(32, 10)], {"decision": "sampled", "stratum": "ratio"})
+    eligible = Events("ragtrace_evaluation_eligible_total", [(32, 10)], {"evaluator": "refusal"})
     return [
         Scenario(
             "broken", "30 % of the requests end in an error",
@@ -418,7 +418,7 @@ def _service() -> list[Scenario]:
         Scenario("late", "half of the scores come five minutes late", lags, [fires(0, 30), fires(30, 31, "RagtraceEvaluationLag?")]),
         Scenario(
             "dropped", "a fifth of the sampled requests is dropped",
-            [sampled, Events("ragtrace_pipeline_dropped_total", [(30, 0), (2, 2)], {"reason": "queue_full"}),
+            [eligible, Events("ragtrace_pipeline_dropped_total", [(30, 0), (2, 2)], {"reason": "queue_full"}),
              Events("ragtrace_evaluations_total", [(32, 8)], {"evaluator": "refusal", "verdict": "pass"})],
             [fires(0, 30), fires(30, 31, "RagtraceEvaluationsDropped?")],
         ),

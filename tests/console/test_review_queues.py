@@ -90,7 +90,6 @@ def test_logs_of_the_list_get_one_verdict_or_become_a_data_set(console: Console)
 
 
 def test_requests_of_one_trace_are_judged_apart(console: Console) -> None:
-    """The list, the queue and the API lead to each of them, though they have one trace id."""
     console.store.write([evaluation(n, trace_id=7, span_id=n + 1, started=time.time() - n) for n in range(3)], CHECKS)
     rob = console.signed_in("rob")
     ids = sorted(int(href.rpartition("/")[2]) for href in Read(rob.get("/traces").text).logs)

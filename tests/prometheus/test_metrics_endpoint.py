@@ -468,6 +468,7 @@ def test_models_and_prompts_are_bounded(sink: PrometheusSink, make: Make) -> Non
         sink(evaluated(facts=Facts(app=f"a{i}", env="prod")))
     counted = {s.labels["app"]: s.value for s in Scraped(sink).samples("ragtrace_evaluation_lag_seconds_count")}
     assert counted == {"shop": 11, **{f"a{i}": 1 for i in range(19)}}
+    assert {s.labels["app"] for s in Scraped(sink).samples("ragtrace_evaluator_info")} == set(counted)
 
 
 def test_stages_and_first_chunks(sink: PrometheusSink) -> None:
@@ -602,7 +603,8 @@ def test_the_catalogue_tells_what_is_served(make: Make) -> None:
     """docs/metrics.md and a scrape agree in names, types and labels, both ways; no _created series doubles them."""
     judged = replace(breaks, method="judge", asks_judge=True)
     sink = PrometheusSink(app="a", env="b", evaluators=[length, judged], priced=["gpt"])
-    sink.watch(make([length, judged]), sent(), {"timeout": 1})
+    backend = SimpleNamespace(name="phoenix", stats=lambda: SimpleNamespace(delivered=1, lost={}, waiting=2))
+    sink.watch(make([length, judged]), sent(), {"timeout": 1}, [backend])
     busy(sink)
     served = {}
     for family in Scraped(sink, http=True).families:
