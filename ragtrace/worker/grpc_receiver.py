@@ -33,7 +33,7 @@ class GrpcReceiver:
         """Raises SettingError where the address cannot be listened on, and for certificates that cannot be read."""
         self._settings, self._senders, self._intake = settings, senders, intake
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ragtrace-grpc", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="ragtrace-grpc", daemon=True)
         self._thread.start()
         try:
             self._server, self.port = self._await(self._create())
@@ -41,17 +41,17 @@ class GrpcReceiver:
             self._loop.call_soon_threadsafe(self._loop.stop)
             raise
 
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
     def _await(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _create(self) -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server(
-            maximum_concurrent_rpcs=_CALLS,
-            options=[
-                ("grpc.max_receive_message_length", BODY_BYTES),
-                ("grpc.so_reuseport", 0),  # a second worker on the port is an error, and does not share it
-            ],
-        )
+        # A second worker on the port is an error, and does not share it.
+        options = [("grpc.max_receive_message_length", BODY_BYTES), ("grpc.so_reuseport", 0)]
+        server = grpc.aio.server(maximum_concurrent_rpcs=_CALLS, options=options)
         # Bytes instead of messages: gRPC answers damaged ones with INTERNAL, and logs each with a traceback. A stream
         # of one: the call arrives before its message, so that one that is too long is counted.
         method = grpc.stream_unary_rpc_method_handler(self._export)
