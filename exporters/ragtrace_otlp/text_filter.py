@@ -17,7 +17,7 @@ from ragtrace.text.sanitizer import RedactionFailures, Sanitizer
 
 _OURS = re.compile(
     "|".join(map(re.escape, (semconv.SAMPLED, semconv.STATUS, semconv.PROBABILITY, semconv.FAILURE_CAUSE)))
-    + rf"|{re.escape(semconv.SCORE_PREFIX)}\.[^.]+\.(?:score|label|explanation|sampling_probability)"
+    + rf"|{re.escape(semconv.SCORE_PREFIX)}\..+\.(?:score|label|explanation|sampling_probability)"
 )
 """What ragtrace adds to the root of a request that another library has traced."""
 _TEXTS = re.compile(
